@@ -126,6 +126,7 @@ def test_a_node_that_finds_no_controller_names_the_cause(processes: Processes) -
         wait_until(lambda: "waiting to join a cluster" in lost.output(), "the reason")
         assert "a listener for clients; the address of a controller listener is needed" in lost.output()
         assert "127.0.0.1:1: [Errno 111] Connection refused" in lost.output()
+        assert "; start the controllers, or correct their addresses" in lost.output()
     finally:
         lost.kill()
 
@@ -150,6 +151,7 @@ def test_two_replaced_disks_do_not_found_a_cluster(processes: Processes) -> None
     for node_id in (1, 2):
         node = processes.nodes[node_id]
         wait_until(lambda: "not reachable: 3" in node.output(), "a notice that node 3 is needed")  # noqa: B023
+        assert f"127.0.0.1:{processes.ports[2]}: [Errno 111] Connection refused" in node.output()
         assert not (processes.data(node_id) / "meta.properties").exists()
     processes.nodes[3].launch()
     for node_id in (1, 2):

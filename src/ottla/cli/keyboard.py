@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,7 +30,10 @@ class Keyboard:
 
 @contextmanager
 def keyboard() -> Iterator[Keyboard]:
-    """The keyboard of this process; the mode of the terminal is restored at the end."""
+    """The keyboard of this process, for the main thread; the mode of the terminal is restored at the end.
+
+    A shell changes the mode when the process is stopped (Ctrl-Z). It is set again when the process is continued.
+    """
     try:
         import termios
         import tty
@@ -42,8 +46,23 @@ def keyboard() -> Iterator[Keyboard]:
     except termios.error:
         yield Keyboard(None)
         return
+
+    def on_continued(*_: object) -> None:
+        if not _is_in_background(descriptor):
+            tty.setcbreak(descriptor)
+
     tty.setcbreak(descriptor)
+    handler = signal.signal(signal.SIGCONT, on_continued)
     try:
         yield Keyboard(descriptor)
     finally:
+        signal.signal(signal.SIGCONT, handler)
         termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
+
+
+def _is_in_background(descriptor: int) -> bool:
+    """Whether another process group has the terminal: the kernel stops a process that changes its mode then."""
+    try:
+        return os.tcgetpgrp(descriptor) != os.getpgrp()
+    except OSError:
+        return False

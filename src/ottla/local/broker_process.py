@@ -42,7 +42,7 @@ class BrokerNotStarted(RuntimeError):
 
 
 class BrokerProcess:
-    """One broker. Not thread-safe. Use it as a context manager, or call `start` and `stop`."""
+    """One broker. Not thread-safe, except for `running`. Use it as a context manager, or call `start` and `stop`."""
 
     def __init__(
         self,
@@ -75,7 +75,8 @@ class BrokerProcess:
 
     @property
     def running(self) -> bool:
-        return self._process is not None and self._process.poll() is None
+        process = self._process  # another thread may end the broker meanwhile
+        return process is not None and process.poll() is None
 
     @property
     def paused(self) -> bool:

@@ -1,9 +1,9 @@
 """A cluster of broker processes on this machine, with their data below one directory.
 
-Node ids start at 0. The first brokers are also controllers: an odd number, at most five. Broker `i` has the data
-directory `broker-<i>` and belongs to a rack if racks are given: the brokers are divided into contiguous blocks, one per
-rack. Topics get replication factor min(3, brokers), and `min.insync.replicas` 2 from three brokers on, unless `config`
-contains other values.
+Node ids start at 0. Broker `i` has the data directory `broker-<i>` and belongs to a rack if racks are given: the
+brokers are divided into contiguous blocks, one per rack. An odd number of brokers, at most five, are also controllers:
+the first ones, or brokers of each rack in turn. Topics get replication factor min(3, brokers), and
+`min.insync.replicas` 2 from three brokers on, unless `config` contains other values.
 
 With `secure` the brokers use TLS, authentication and ACLs. Their credentials are created in that folder at the first
 start.
@@ -17,6 +17,7 @@ from __future__ import annotations
 import datetime as dt
 import ssl
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, Self
@@ -70,6 +71,17 @@ def voter_count(brokers: int) -> int:
     return min(VOTERS_MAX, brokers if brokers % 2 else brokers - 1)
 
 
+def choose_voters(brokers: int, racks: Sequence[str]) -> tuple[int, ...]:
+    """The brokers that are also controllers, of each rack in turn: no rack of three or more has a majority of them."""
+    in_rack: dict[str | None, int] = defaultdict(int)
+    turns = []
+    for broker in range(brokers):
+        rack = rack_of(broker, brokers, racks)
+        turns.append((in_rack[rack], broker))
+        in_rack[rack] += 1
+    return tuple(sorted(broker for _, broker in sorted(turns)[: voter_count(brokers)]))
+
+
 class LocalCluster:
     """Broker processes that form one cluster. Use it as a context manager, or call `start` and `stop`."""
 
@@ -82,7 +94,9 @@ class LocalCluster:
         config: Mapping[str, str] | None = None,
         ports: Sequence[BrokerPorts] | None = None,
         secure: SecureFolder | None = None,
+        voters: Sequence[int] | None = None,
     ) -> None:
+        """`voters` are the brokers that are also controllers, if they are known."""
         if brokers < 1:
             raise ValueError("a cluster has at least one broker")
         if len(racks) > brokers:
@@ -93,11 +107,11 @@ class LocalCluster:
         self._secure = secure
         self._tls: ssl.SSLContext | None = None
         """How this process connects to the brokers of a secured cluster."""
-        self.voters = range(voter_count(brokers))
-        voters = ",".join(f"{id_}@{LOOPBACK}:{self._ports[id_].advertised_controller}" for id_ in self.voters)
+        self.voters = tuple(voters or choose_voters(brokers, self.racks))
+        quorum = ",".join(f"{id_}@{LOOPBACK}:{self._ports[id_].advertised_controller}" for id_ in self.voters)
         self.brokers: dict[int, BrokerProcess] = {}
         for node_id in range(brokers):
-            settings = {**self._settings(node_id, brokers, voters), **(config or {})}
+            settings = {**self._settings(node_id, brokers, quorum), **(config or {})}
             folder = data / f"broker-{node_id}"
             self.brokers[node_id] = self._process(node_id, folder, settings)
         if secure is not None:
@@ -122,7 +136,7 @@ class LocalCluster:
             now = dt.datetime.fromtimestamp(SystemClock().now_ms() / 1000, dt.UTC)
             secure.create("Ottla", self.bootstrap, plans, now)
 
-    def _settings(self, node_id: int, brokers: int, voters: str) -> dict[str, str]:
+    def _settings(self, node_id: int, brokers: int, quorum: str) -> dict[str, str]:
         ports = self._ports[node_id]
         is_voter = node_id in self.voters
         listeners = {
@@ -138,7 +152,7 @@ class LocalCluster:
             "process.roles": "broker,controller" if is_voter else "broker",
             "listeners": ",".join(f"{name}://{LOOPBACK}:{port}" for name, (port, _) in listeners.items()),
             "advertised.listeners": advertised,
-            "controller.quorum.voters": voters,
+            "controller.quorum.voters": quorum,
             "default.replication.factor": str(min(REPLICATION_MAX, brokers)),
         }
         if brokers >= REPLICATION_MAX:

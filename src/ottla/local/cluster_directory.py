@@ -1,7 +1,8 @@
 """The directory of a local cluster: what it was created with, so that the next start opens the same cluster.
 
-`cluster.json` contains the number of brokers, the racks, the first port, and whether the cluster is secured. The number
-of brokers cannot change: data of a broker that is left out would be missing, and the voters of the quorum are fixed.
+`cluster.json` contains the number of brokers, the racks, the first port, whether the cluster is secured, and which
+brokers are also controllers. The number of brokers cannot change: data of a broker that is left out would be missing,
+and the voters of the quorum are fixed.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from ottla.base.errors import LocalError
-from ottla.local.cluster import BrokerPorts
+from ottla.base.files import OsLock
+from ottla.local.cluster import BrokerPorts, choose_voters, voter_count
 from ottla.local.ports import free_port, is_free
+from ottla.storage.log_dir import LOCK_FILE
 
 NAME = "cluster.json"
 PORT = 9092
@@ -33,6 +36,8 @@ class ClusterDescription:
     port: int = PORT
     secure: bool = False
     """Whether the brokers use TLS, authentication and ACLs."""
+    voters: tuple[int, ...] = ()
+    """The brokers that are also controllers; empty until they are chosen."""
 
     def ports(self) -> list[BrokerPorts]:
         clients = range(self.port, self.port + self.brokers)
@@ -71,6 +76,7 @@ def describe(
         base.racks if racks is None else tuple(racks),
         base.port if port is None else port,
         base.secure or secure,
+        base.voters,
     )
     if known is not None and secure and not known.secure:
         raise LocalError(
@@ -85,7 +91,9 @@ def describe(
     above = NODE_PORTS_AT if wanted.secure else CONTROLLER_PORTS_AT
     if wanted.port + wanted.brokers - 1 + above > 65_535:
         raise LocalError(f"--port: {wanted.port} is too high: ports up to {above} above it are needed")
-    return wanted
+    return (
+        wanted if known is not None else replace(wanted, voters=choose_voters(wanted.brokers, wanted.racks))
+    )
 
 
 def on_free_ports(description: ClusterDescription) -> ClusterDescription:
@@ -105,6 +113,18 @@ def check_ports(description: ClusterDescription) -> None:
         )
 
 
+def check_unused(data: Path) -> None:
+    """Raise LocalError if a broker runs with data of this directory."""
+    for path in sorted(data.glob(f"*/{LOCK_FILE}")):
+        try:
+            OsLock(str(path)).release()
+        except LocalError as error:
+            raise LocalError(
+                f"--data: a broker runs with {path.parent}; stop the command that has started it, or use another"
+                " directory"
+            ) from error
+
+
 def _taken(description: ClusterDescription) -> list[int]:
     ports = [
         port for each in description.ports() for port in (each.client, each.controller, each.nodes) if port
@@ -113,18 +133,25 @@ def _taken(description: ClusterDescription) -> list[int]:
 
 
 def save(data: Path, description: ClusterDescription) -> None:
-    """Record a description in the directory."""
-    (data / NAME).write_text(json.dumps(asdict(description)) + "\n")
+    """Record a description in the directory; LocalError if it cannot be written."""
+    made = data / f"{NAME}.new"
+    try:
+        made.write_text(json.dumps(asdict(description)) + "\n")
+        made.replace(data / NAME)
+    except OSError as error:
+        raise LocalError(f"--data: cannot write {data / NAME}: {error.strerror}") from error
 
 
 def _read(data: Path) -> ClusterDescription | None:
     try:
         values = json.loads((data / NAME).read_text())
+        brokers = int(values["brokers"])
         return ClusterDescription(
-            int(values["brokers"]),
+            brokers,
             tuple(map(str, values["racks"])),
             int(values["port"]),
             bool(values.get("secure", False)),
+            tuple(map(int, values.get("voters") or range(voter_count(brokers)))),
         )
     except FileNotFoundError:
         return None

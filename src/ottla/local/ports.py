@@ -37,7 +37,7 @@ def free_ports(count: int) -> list[int]:
     found: list[int] = []
     with ExitStack() as bound:
         for _ in range(_ATTEMPTS):
-            if len(found) == count:
+            if len(found) >= count:
                 return found
             probe = bound.enter_context(socket.socket())
             try:

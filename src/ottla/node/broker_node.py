@@ -79,6 +79,8 @@ if TYPE_CHECKING:
     from ottla.storage.log_dirs import LogDirs
 
 _DRAIN_SECONDS: Final = 10.0
+_SEARCH_SECONDS: Final = 1.0
+"""How long a request of a client may wait for an active controller while this node stops."""
 _ALTER_PARTITION_SECONDS: Final = 5.0
 """After this time a change of the ISR is proposed again, if it is still wanted."""
 
@@ -258,6 +260,7 @@ class BrokerNode:
         if self._config.broker.bool("controlled.shutdown.enable"):
             await settled(self.lifecycle.controlled_shutdown())
         self.lifecycle.close()
+        self._link.forwarding.end_search(_SEARCH_SECONDS)
         if self._metrics is not None:
             self._metrics.close()
         if self._reports is not None:

@@ -101,6 +101,13 @@ class Node:
         # Voters in the settings are static, unless the directory has its own voters.
         has_voters = is_dynamic(self._disk, home)
         self._dynamic = Role.CONTROLLER in config.roles and (not quorum.voters or has_voters)
+        if self._dynamic and len(quorum.voters) > 1:
+            log.warning(
+                "controller.quorum.voters has no effect: the voters are in the metadata log",
+                directory=home,
+                remedy="set controller.quorum.bootstrap.servers on every node, and "
+                "controller.quorum.auto.join.enable=true on those that shall become voters",
+            )
         # No other node can join this one: it has no listener, or its directory is that of a static quorum of one.
         is_closed = not self._is_reachable or (has_metadata(self._disk, home) and not has_voters)
         self._alone = quorum.alone and self._dynamic and is_closed

@@ -50,7 +50,7 @@ from ottla.storage.recovery.recovery import LastKnown
 
 OnError = Callable[[Exception], None]
 
-_LOCK_FILE: Final = ".lock"
+LOCK_FILE: Final = ".lock"
 _SYNCED_ONE_BY_ONE_MAX: Final = 32
 _logger = structlog.get_logger(__name__)
 
@@ -98,7 +98,7 @@ class LogDir:
         """Logs that were removed since the last checkpoint, which may contain them if it is being written."""
         self._checkpoints = Queue()
         disk.makedirs(self.path)
-        self._lock: Lock | None = disk.lock(self.file(_LOCK_FILE))
+        self._lock: Lock | None = disk.lock(self.file(LOCK_FILE))
         try:
             self.meta: MetaProperties | None = read_meta_properties(disk, self.file(META_PROPERTIES_FILE))
             stopped = read_clean_shutdown(disk, self.file(CLEAN_SHUTDOWN_FILE))

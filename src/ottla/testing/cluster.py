@@ -40,10 +40,12 @@ class Cluster(LocalCluster):
         brokers: int = 3,
         racks: Sequence[str] | None = None,
         config: Mapping[str, str] | None = None,
-        data: Path | None = None,
+        data: Path | str | None = None,
         *,
         proxies: bool = True,
     ) -> None:
+        if isinstance(racks, str):
+            raise TypeError(f"racks is a list of names, as in racks={racks.split(',')}, not a text")
         self._state = _State.NEW
         self._network: ProxyNetwork | None = None
         self._temporary = None if data is not None else Path(tempfile.mkdtemp(prefix="ottla-cluster-"))
@@ -51,7 +53,7 @@ class Cluster(LocalCluster):
             ports = free_broker_ports(2 * brokers if proxies else brokers)
             hidden, advertised = ports[:brokers], ports[-brokers:]
             super().__init__(
-                data or self._temporary or Path(),
+                self._temporary or Path(data or ""),
                 brokers,
                 racks=racks or (),
                 config=config,

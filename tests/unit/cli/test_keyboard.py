@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import signal
 import sys
 import termios
 
@@ -23,6 +24,21 @@ def test_keys_are_read_without_enter_and_the_mode_is_restored(monkeypatch: pytes
             assert (keys.read(30), keys.read(30)) == ("k", "1")
             assert keys.read(0) == ""
         assert termios.tcgetattr(terminal) == before
+    os.close(control)
+
+
+def test_the_mode_is_set_again_when_the_process_is_continued(monkeypatch: pytest.MonkeyPatch) -> None:
+    control, terminal = pty.openpty()
+    with os.fdopen(terminal) as stream:
+        monkeypatch.setattr(sys, "stdin", stream)
+        before = termios.tcgetattr(terminal)
+        with keyboard() as keys:
+            termios.tcsetattr(terminal, termios.TCSANOW, before)  # as the shell does
+            signal.raise_signal(signal.SIGCONT)
+            os.write(control, b"k")
+            assert keys.read(30) == "k"
+        assert termios.tcgetattr(terminal) == before
+        assert signal.getsignal(signal.SIGCONT) is signal.SIG_DFL
     os.close(control)
 
 

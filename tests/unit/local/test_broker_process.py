@@ -58,6 +58,27 @@ def test_a_broker_that_ends_at_once_is_reported(
         broker.start()
 
 
+def test_another_thread_can_ask_whether_a_broker_runs_while_it_is_killed(broker: BrokerProcess) -> None:
+    class Killed(BrokerProcess):
+        """Its process is taken away after it was read once."""
+
+        reads = 0
+
+        @property
+        def _process(self) -> subprocess.Popen[bytes] | None:  # type: ignore[override]
+            self.reads += 1
+            return broker._process if self.reads == 1 else None
+
+        @_process.setter
+        def _process(self, value: subprocess.Popen[bytes] | None) -> None: ...
+
+    broker.launch()
+    try:
+        assert Killed(broker.data, port=1).running
+    finally:
+        broker.kill()
+
+
 def test_it_does_not_outlive_a_process_that_is_killed(tmp_path: Path) -> None:
     """The broker ends itself when its owner is killed."""
     owner = subprocess.Popen([sys.executable, "-c", OWNER, str(tmp_path / "data")], stdout=subprocess.PIPE)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ottla.base.errors import LocalError
-from ottla.local.cluster import BrokerPorts, LocalCluster, rack_of, voter_count
+from ottla.local.cluster import BrokerPorts, LocalCluster, choose_voters, rack_of, voter_count
 from ottla.local.secure.folder import SecureFolder
 
 PORTS = [BrokerPorts(11_000 + i, 12_000 + i, 13_000 + i, 14_000 + i) for i in range(6)]
@@ -76,6 +76,28 @@ def test_an_odd_number_of_brokers_are_controllers(tmp_path: Path) -> None:
     assert broker_only["process.roles"] == "broker"
     assert broker_only["listeners"] == "PLAINTEXT://127.0.0.1:11003"
     assert broker_only["controller.quorum.voters"] == settings_of(cluster, 0)["controller.quorum.voters"]
+
+
+@pytest.mark.parametrize("brokers", range(3, 11))
+@pytest.mark.parametrize("racks", [(), ("a", "b", "c"), ("a", "b", "c", "d")])
+def test_no_rack_of_three_or_more_has_a_majority_of_the_controllers(
+    tmp_path: Path, brokers: int, racks: tuple[str, ...]
+) -> None:
+    racks = racks[:brokers]
+    voters = choose_voters(brokers, racks)
+    assert len(voters) == voter_count(brokers)
+    if not racks:
+        assert voters == tuple(range(len(voters)))
+    for rack in racks:
+        assert 2 * sum(rack_of(voter, brokers, racks) == rack for voter in voters) < len(voters)
+
+
+def test_the_controllers_of_a_cluster_are_those_that_are_named(tmp_path: Path) -> None:
+    racks = ["R1", "R2", "R3"]
+    assert LocalCluster(tmp_path, 4, racks=racks, ports=PORTS[:4]).voters == (0, 2, 3)
+    named = LocalCluster(tmp_path, 4, racks=racks, ports=PORTS[:4], voters=(0, 1, 2))
+    assert settings_of(named, 1)["process.roles"] == "broker,controller"
+    assert settings_of(named, 3)["process.roles"] == "broker"
 
 
 def test_no_credentials_are_created_for_a_cluster_that_exists(tmp_path: Path) -> None:

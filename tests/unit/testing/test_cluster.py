@@ -40,15 +40,17 @@ def test_a_given_directory_is_kept_and_the_brokers_stop_cleanly(tmp_path: Path) 
             cluster.disconnect(0)
         cluster_id = cluster.metadata().cluster_id
     assert (tmp_path / "broker-0" / ".kafka_cleanshutdown").exists()
-    with Cluster(brokers=1, data=tmp_path) as cluster:
+    with Cluster(brokers=1, data=str(tmp_path)) as cluster:
         assert cluster.metadata().cluster_id == cluster_id
 
 
 def test_refused_arguments_leave_no_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    for arguments in ({"brokers": 0}, {"brokers": 1, "racks": ["R1", "R2"]}):
+    for arguments in ({"brokers": 0}, {"brokers": -1}, {"brokers": 1, "racks": ["R1", "R2"]}):
         with pytest.raises(ValueError, match="broker"):
             Cluster(**arguments)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"racks=\['R1', 'R2'\], not a text"):
+        Cluster(racks="R1,R2")
     assert not list(tmp_path.iterdir())
 
 

@@ -4,7 +4,8 @@ A request is sent to the node that leads the quorum, as far as this node knows. 
 when that node refuses it with NOT_CONTROLLER, when it does not serve the API, because it has started with an empty disk
 and is not a controller yet, or when the connection fails; and at once to a new leader, if the leader changes before the
 response. A controller can therefore receive a request twice. The promise fails with `PeerError` when the timeout has
-passed, when both nodes have no version of the API in common, and when the channel is closed.
+passed, when both nodes have no version of the API in common, when no controller was found before the node stops, and
+when the channel is closed.
 
 Each channel has its own connections, because a node handles the requests of a connection one after the other:
 heartbeats must not wait for client requests. Connections are opened when they are first needed; a node that is the
@@ -16,6 +17,7 @@ Concurrency: the event loop only.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 from typing import Any, Final, Protocol, TypeVar
 
 from ottla.base.errors import ErrorCode
@@ -76,6 +78,7 @@ class ControllerChannel:
         self._pending: dict[_Pending, None] = {}
         self._timer: TimerHandle | None = None
         self._closed = False
+        self._search_ends_at = inf
 
     def request(self, message: Message, response: type[M], *, timeout_s: float) -> Promise[M]:
         """Send a request to the active controller; the promise fails with PeerError after `timeout_s`."""
@@ -87,6 +90,10 @@ class ControllerChannel:
         self._send(pending, self._leader_id())
         self._schedule()
         return pending.promise
+
+    def end_search(self, within_s: float) -> None:
+        """Fail requests, from this time on, that no controller handles: this node is stopping."""
+        self._search_ends_at = self._timers.time() + within_s
 
     def close(self) -> None:
         """Fail all requests and close the connections."""
@@ -140,7 +147,7 @@ class ControllerChannel:
         now = self._timers.time()
         leader_id = self._leader_id()
         for pending in list(self._pending):
-            if now >= pending.deadline:
+            if now >= pending.deadline or (pending.node_id is None and now >= self._search_ends_at):
                 self._fail(
                     pending, Reason.TIMED_OUT, f"no response of a controller in time: {pending.failure}"
                 )

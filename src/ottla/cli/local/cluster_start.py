@@ -20,9 +20,16 @@ def started(cluster: LocalCluster, stop: threading.Event | None = None) -> Itera
     try:
         try:
             cluster.start(stop)
-        except (BrokerNotStarted, TimeoutError) as error:
+        except BrokerNotStarted as error:
             last = str(error).strip().splitlines()[-1]
             raise LocalError(f"the cluster did not start: {last.partition('reason=')[2] or last}") from error
+        except TimeoutError as error:
+            what, *log = str(error).strip().splitlines()
+            problems = [line.partition(" event=")[2] for line in log if "level='info'" not in line]
+            cause = f"; {problems[-1]}" if problems else ""
+            raise LocalError(
+                f"the cluster did not start: {what.rstrip(':')}{cause}; the logs are {cluster.data}/broker-*.out"
+            ) from error
         yield
     finally:
         cluster.stop_all()

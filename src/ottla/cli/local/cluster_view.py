@@ -17,9 +17,10 @@ from ottla.base.ids import TopicPartition
 
 NO_LEADER = -1
 TOPICS_SHOWN = 12
-NARROW = 90
-"""Columns below which a terminal is narrow."""
+WIDE = 240
+"""More columns than any table of brokers needs."""
 KEYS = "0-9 select a broker   k kill   p pause or resume   s stop   r restart   q quit"
+_CONTROLLER = ", active controller"
 _STYLES = {"running": "green", "starting": "yellow", "fenced": "yellow", "paused": "magenta"}
 
 
@@ -66,33 +67,39 @@ class Snapshot:
 
 
 def draw(snapshot: Snapshot, selected: int | None, note: str) -> RenderableType:
-    """The tables of brokers and topics, and the keys."""
-    parts: list[RenderableType] = [_Brokers(snapshot, selected)]
-    if snapshot.partitions:
-        parts.append(_topics(snapshot))
-    parts += [Text(KEYS, style="dim"), Text(note)]
-    return Group(*parts)
+    """The tables of brokers and partitions, and the keys."""
+    return _Screen(snapshot, selected, note)
 
 
 @dataclass(frozen=True)
-class _Brokers:
-    """One line per broker; without addresses on a narrow terminal."""
+class _Screen:
+    """One line per broker, the keys, and as many partitions as fit between them."""
 
     snapshot: Snapshot
     selected: int | None
+    note: str
 
-    def __rich_console__(self, _: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
-        yield self._table(narrow=options.max_width < NARROW)
-
-    def _table(self, *, narrow: bool) -> Table:
-        snapshot = self.snapshot
-        table = Table(title="Brokers", title_justify="left", box=None if narrow else HEAVY_HEAD)
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        brokers = self._brokers(narrow=False)
+        narrow = console.measure(brokers, options=options.update(width=WIDE)).maximum > options.max_width
         if narrow:
-            table.padding = (0, 1, 0, 0)
-            table.pad_edge = False
+            brokers = self._brokers(narrow=True)
+        keys = Group(Text(KEYS, style="dim"), Text(self.note))
+        free = options.max_height - sum(len(console.render_lines(each)) for each in (brokers, keys))
+        around = len(console.render_lines(_topics(self.snapshot, 0, narrow=narrow)))
+        yield brokers
+        if self.snapshot.partitions and free > around:
+            yield _topics(self.snapshot, min(free - around, TOPICS_SHOWN), narrow=narrow)
+        yield keys
+
+    def _brokers(self, *, narrow: bool) -> Table:
+        snapshot = self.snapshot
+        table = _table("Brokers", narrow=narrow)
         racks = any(broker.rack for broker in snapshot.brokers)
         for name in ("id", *(() if narrow else ("address",)), *(("rack",) if racks else ()), "state"):
-            table.add_column(name, min_width=len("controller") if name == "state" else None)
+            # The layout must not change when another broker becomes the controller.
+            widest = "controller" if narrow else f"running{_CONTROLLER}"
+            table.add_column(name, min_width=len(widest) if name == "state" else None)
         for name in ("leads", "follows in sync", "out of sync", "offsets/s"):
             table.add_column(name, justify="right", min_width=max(map(len, name.split())))
         for broker in snapshot.brokers:
@@ -103,7 +110,7 @@ class _Brokers:
                 *([] if narrow else [broker.address]),
                 *([broker.rack or ""] if racks else []),
                 Text(
-                    broker.state + (", active controller" if is_controller else ""),
+                    broker.state + (_CONTROLLER if is_controller else ""),
                     style=_STYLES.get(broker.state, "red"),
                 ),
                 str(snapshot.leads(broker.node_id)),
@@ -115,15 +122,25 @@ class _Brokers:
         return table
 
 
-def _topics(snapshot: Snapshot) -> Table:
-    """One line per partition, those with missing replicas first."""
-    table = Table(title="Partitions", title_justify="left")
+def _table(title: str, *, narrow: bool) -> Table:
+    """A table, without lines on a narrow terminal."""
+    table = Table(title=title, title_justify="left", box=None if narrow else HEAVY_HEAD)
+    if narrow:
+        table.padding = (0, 1, 0, 0)
+        table.pad_edge = False
+    return table
+
+
+def _topics(snapshot: Snapshot, shown: int, *, narrow: bool) -> Table:
+    """One line per partition: those with missing replicas first, those of internal topics last."""
+    table = _table("Partitions", narrow=narrow)
     for name in ("partition", "leader", "replicas", "in sync"):
-        table.add_column(name)
+        table.add_column(name, no_wrap=True)
     ordered = sorted(
-        snapshot.partitions.items(), key=lambda item: (not item[1].under_replicated, str(item[0]))
+        snapshot.partitions.items(),
+        key=lambda item: (not item[1].under_replicated, item[0].topic.startswith("__"), item[0]),
     )
-    for tp, one in ordered[:TOPICS_SHOWN]:
+    for tp, one in ordered[:shown]:
         leader = "none" if one.leader == NO_LEADER else str(one.leader)
         table.add_row(
             f"{tp.topic}-{tp.partition}",
@@ -131,8 +148,8 @@ def _topics(snapshot: Snapshot) -> Table:
             " ".join(map(str, one.replicas)),
             Text(" ".join(map(str, one.in_sync)), style="red" if one.under_replicated else ""),
         )
-    if len(ordered) > TOPICS_SHOWN:
-        table.caption = f"and {len(ordered) - TOPICS_SHOWN} more"
+    if len(ordered) > shown:
+        table.caption = f"and {len(ordered) - shown} more"
     return table
 
 

@@ -9,9 +9,11 @@ same directory opens the same cluster.
 from __future__ import annotations
 
 import os
+import shlex
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
 KEYS: dict[str, Action] = {"k": "kill", "p": "pause", "s": "stop", "r": "restart"}
 CONSOLE_PORT = 8080
 REFRESH_S = 0.1
+REDRAWN_AFTER = 10
+"""The tables are drawn again after so many refreshes without a change: another program may have written over them."""
 BROKERS_MAX = 10
 _NOT_RUNNING = "does not run"
 EXAMPLES = examples(
@@ -72,12 +76,13 @@ def up(
     ] = False,
 ) -> None:
     """Start a cluster on this machine, show its state, and kill, pause and restart its brokers by keys."""
-    from ottla.local.cluster_directory import check_ports, describe, save
+    from ottla.local.cluster_directory import check_ports, check_unused, describe, save
 
     with report_errors() as console:
         names = None if racks is None else [name.strip() for name in racks.split(",") if name.strip()]
         make_folder("--data", data)
         description = describe(data, brokers, names, port, secure=secure)
+        check_unused(data)
         check_ports(description)
         save(data, description)
         stop = threading.Event()
@@ -94,16 +99,19 @@ def _run(
 
     secure = SecureFolder(data / "secure") if description.secure else None
     cluster = LocalCluster(
-        data, description.brokers, racks=description.racks, ports=description.ports(), secure=secure
+        data,
+        description.brokers,
+        racks=description.racks,
+        ports=description.ports(),
+        secure=secure,
+        voters=description.voters,
     )
     _print(console, f"Starting the brokers {cluster.bootstrap}; data in {data}")
     with started(cluster, stop):
         if not stop.is_set():
             _operate(console, cluster, secure, stop, console_port)
-    _print(
-        console,
-        f"Stopped all brokers. The data are in {data}; `{program()} up --data {data}` starts them again.",
-    )
+    again = f"{program()} up --data {shlex.quote(str(data))}"
+    _print(console, f"Stopped all brokers. The data are in {data}; `{again}` starts them again.")
 
 
 def _operate(
@@ -260,8 +268,24 @@ def _view(console: Console, watch: ClusterWatch, commands: Commands) -> Iterator
     if console.is_terminal:
         from rich.live import Live
 
-        with Live(console=console, refresh_per_second=10) as live:
-            yield lambda: live.update(draw(watch.snapshot, commands.selected, commands.note))
+        shown: object = None
+        calls = count()
+
+        def redraw() -> None:
+            nonlocal shown
+            state = (
+                watch.snapshot,
+                commands.selected,
+                commands.note,
+                console.size,
+                next(calls) // REDRAWN_AFTER,
+            )
+            if state != shown:
+                shown = state
+                live.update(draw(watch.snapshot, commands.selected, commands.note), refresh=True)
+
+        with Live(console=console, auto_refresh=False) as live:
+            yield redraw
         return
     before = Snapshot()
 

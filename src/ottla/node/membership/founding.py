@@ -26,7 +26,7 @@ from ottla.broker.handlers import load_all
 from ottla.broker.net.listeners import ListenerType
 from ottla.broker.registry import ListedApis, Route
 from ottla.metadata.image import EMPTY_IMAGE
-from ottla.node.settings.quorum_config import VoterAddress
+from ottla.node.settings.quorum_config import Role, VoterAddress
 from ottla.peer.connection import Environment
 from ottla.peer.errors import PeerError
 from ottla.peer.peers import Peers
@@ -63,6 +63,10 @@ _CONTROLLERS: Final = 2
 _POLL_S: Final = 0.05
 _REQUEST_S: Final = 1.0
 _NOTICE_S: Final = 10.0
+_NEW_CLUSTER: Final = (
+    "a new cluster begins with a controller whose settings name no other one, or with --force-founding"
+)
+_NO_CONTROLLER: Final = "start the controllers, or correct their addresses"
 _NO_CLUSTER: Final = "a controller that belongs to no cluster yet"
 _NOT_A_CONTROLLER: Final = "a listener for clients; the address of a controller listener is needed"
 
@@ -116,6 +120,8 @@ class Founding:
         self._voters = config.quorum.voters
         self._rng = rng
         self._log = log
+        self._failures: dict[int, str] = {}
+        """Why the voters that do not respond do not."""
         self._peers = _peers(config.node_id, environment)
         for voter in self._voters:
             if voter.node_id != config.node_id:
@@ -162,7 +168,7 @@ class Founding:
                     case Refuse(reason):
                         raise LocalError(f"{reason}; check controller.quorum.voters, log.dirs and CLUSTER_ID")
                     case Wait(reason):
-                        notices.waiting(reason)
+                        notices.waiting(reason, "; ".join(self._failures.values()))
                 await _pause()
         finally:
             self._peers.close()
@@ -171,7 +177,9 @@ class Founding:
         """The state of a voter; None if it does not respond."""
         described = await _describe(self._peers, node_id)
         if isinstance(described, str):
+            self._failures[node_id] = described
             return None
+        self._failures.pop(node_id, None)
         self._check_voters(node_id, described)
         partition = PartitionData(replica_id=self._node_id, pre_vote=True)
         topics = [TopicData(topic_name=METADATA_TOPIC, partitions=[partition])]
@@ -243,9 +251,9 @@ async def find_members(
             servers = ", ".join(f"{host}:{port}" for host, port in addresses)
             if forced:
                 raise NoCluster(f"no controller of a cluster responds at {servers}")
+            hint = _NEW_CLUSTER if Role.CONTROLLER in config.roles else _NO_CONTROLLER
             notices.waiting(
-                f"no controller of a cluster responds at {servers}; a new cluster begins with a controller whose "
-                "settings name no other one, or with --force-founding",
+                f"no controller of a cluster responds at {servers}; {hint}",
                 "; ".join(each if isinstance(each, str) else _NO_CLUSTER for each in found),
             )
             await _pause()

@@ -13,6 +13,7 @@ contains the notices; nothing is logged here.
 
 from __future__ import annotations
 
+import re
 import socket
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
@@ -21,7 +22,6 @@ import msgspec
 from msgspec import Struct
 
 from ottla.base.errors import LocalError
-from ottla.base.ids import parse_uuid
 from ottla.broker.net.listeners import Listener
 from ottla.config import BROKER_KEYS, BrokerConfig, ConfigRefused, Status, parse
 from ottla.config.resolve import BrokerLayers, listener_setting
@@ -62,6 +62,8 @@ _IDENTIFYING = frozenset(
     }
 )
 """Settings that must not be misspelt: with their defaults the node would be another one."""
+_CLUSTER_ID = re.compile(r"[A-Za-z0-9._=+/-]+")
+"""Not only UUIDs: Kafka accepts every text."""
 _SIMILAR = 0.75
 _MISSPELT = 0.85
 
@@ -331,8 +333,8 @@ def _cluster_id(env: Mapping[str, str]) -> str | None:
     text = env.get("CLUSTER_ID")
     if not text:
         return None
-    try:
-        parse_uuid(text)
-    except ValueError as error:
-        raise ConfigRefused("CLUSTER_ID", f"CLUSTER_ID: {error}") from error
+    if not _CLUSTER_ID.fullmatch(text):
+        raise ConfigRefused(
+            "CLUSTER_ID", f"CLUSTER_ID={text!r}; allowed: ASCII letters, digits and . _ - = + /"
+        )
     return text

@@ -125,6 +125,8 @@ class RaftQuorum:
         self._on_recovered = on_recovered
         self._on_foreign = on_foreign
         self._refused_by: set[int] = set()
+        self._refusals: dict[int, str] = {}
+        """The reason of each node that refuses the requests of this one; it is logged once."""
         self._commits: CommitListener
         self._leadership: LeadershipListener
         stored = read_quorum_state(disk, self._state_path)
@@ -404,8 +406,8 @@ class RaftQuorum:
                 response = decode_response(message)
                 self._learn(response_leader(message))
                 self._refused_by.discard(node_id)
+                self._refusals.pop(node_id, None)
             except (ApiError, RemoteProtocolError) as refusal:
-                _log.warning("a voter refused a request of the quorum", node=node_id, reason=str(refusal))
                 self._note_refusal(node_id, refusal)
         elif not isinstance(error, OttlaError):
             _log.error("a request of the quorum failed", node=node_id, reason=str(error))
@@ -420,6 +422,16 @@ class RaftQuorum:
 
         A single voter may be the foreign one.
         """
+        reason = str(refusal)
+        if self._refusals.get(node_id) != reason:
+            self._refusals[node_id] = reason
+            cluster_id = self._settings.cluster_id
+            _log.warning(
+                "a voter refuses the requests of the quorum",
+                node=node_id,
+                reason=reason,
+                own_cluster_id=cluster_id,
+            )
         if not isinstance(refusal, ApiError) or refusal.code is not ErrorCode.INCONSISTENT_CLUSTER_ID:
             return
         self._refused_by.add(node_id)

@@ -160,3 +160,25 @@ def test_close_fails_all_requests() -> None:
     assert error_of(promise).reason is Reason.SHUTDOWN
     assert error_of(test.send()).reason is Reason.SHUTDOWN
     assert test.timers.pending == 0
+
+
+def test_a_node_that_stops_does_not_search_a_controller_any_more() -> None:
+    test = Controllers(-1)
+    waiting = test.send(timeout_s=30.0)
+    test.channel.end_search(1.0)
+    test.timers.advance(0.9)
+    assert not waiting.done, "another node may be elected"
+    test.timers.advance(0.2)
+    assert error_of(waiting).reason is Reason.TIMED_OUT
+    late = test.send(timeout_s=30.0)
+    test.timers.advance(0.1)
+    assert error_of(late).reason is Reason.TIMED_OUT
+
+
+def test_a_node_that_stops_waits_for_the_active_controller() -> None:
+    test = Controllers(2)
+    promise = test.send(timeout_s=30.0)
+    test.channel.end_search(0.0)
+    test.timers.advance(5.0)
+    test.attempts[0][1].keep(RESPONSE)
+    assert promise.result() is RESPONSE

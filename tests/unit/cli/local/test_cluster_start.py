@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from ottla.base.errors import LocalError
 from ottla.cli.local.cluster_start import started
+from ottla.local.broker_process import BrokerNotStarted
 
 
 class Cluster:
@@ -14,6 +17,7 @@ class Cluster:
     def __init__(self, fails: Exception | None = None) -> None:
         self.fails = fails
         self.stopped = 0
+        self.data = Path("data")
 
     def start(self, stop: object = None) -> None:
         if self.fails is not None:
@@ -24,10 +28,23 @@ class Cluster:
 
 
 def test_a_cluster_that_does_not_start_is_reported() -> None:
-    cluster = Cluster(TimeoutError("not ready\nreason=no room"))
+    cluster = Cluster(BrokerNotStarted("the broker ended with 1:\nevent='cannot start' reason=no room"))
     with pytest.raises(LocalError, match=r"^the cluster did not start: no room$"), started(cluster):  # type: ignore[arg-type]
         raise AssertionError("it has not started")
     assert cluster.stopped == 1
+
+
+@pytest.mark.parametrize(
+    ("problem", "cause"),
+    [("", ""), ("level='warning' event='lost' remedy='restore'\n", "; 'lost' remedy='restore'")],
+)
+def test_a_cluster_that_is_not_ready_in_time_is_reported(problem: str, cause: str) -> None:
+    log = f"level='info' event='first'\n{problem}level='info' event='last'"
+    expected = f"the cluster did not start: not ready within 30 s{cause}; the logs are data/broker-*.out"
+    cluster = Cluster(TimeoutError(f"not ready within 30 s:\n{log}"))
+    with pytest.raises(LocalError) as raised, started(cluster):  # type: ignore[arg-type]
+        raise AssertionError("it has not started")
+    assert str(raised.value) == expected
 
 
 def test_a_later_error_is_not_reported_as_a_failed_start() -> None:

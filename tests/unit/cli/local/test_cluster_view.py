@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import io
+import re
+from dataclasses import replace
 
+import pytest
 from rich.console import Console
 
 from ottla.base.ids import TopicPartition
@@ -77,3 +80,53 @@ def test_states_and_headers_are_readable_on_a_narrow_terminal() -> None:
     for word in ("running", "killed", "controller", "follows", "leads", "offsets/s"):
         assert word in text
     assert max(map(len, text.splitlines())) <= 60
+
+
+@pytest.mark.parametrize("width", range(90, 125, 5))
+def test_the_table_of_brokers_fits_and_its_addresses_are_complete(width: int) -> None:
+    brokers = tuple(replace(each, address=f"127.0.0.1:{24_592 + each.node_id}") for each in HEALTHY.brokers)
+    console = Console(file=io.StringIO(), width=width, record=True)
+    console.print(draw(Snapshot(brokers, {}, 0), 1, ""))
+    lines = console.export_text().splitlines()
+    assert "offsets/s" in " ".join(lines)
+    rows = [line.rstrip() for line in lines if "1,234" in line]
+    assert len(rows) == 3
+    addresses = [each.address for each in brokers if each.address in "".join(rows)]
+    assert addresses in ([], [each.address for each in brokers]), "all of them, or none on a narrow terminal"
+    assert not any("…" in line for line in lines)
+    assert all(row.endswith(("│", "1,234")) for row in rows)
+    assert bool(addresses) == rows[0].endswith("│")
+
+
+@pytest.mark.parametrize("width", range(80, 125, 5))
+def test_whether_a_terminal_is_narrow_does_not_depend_on_the_controller(width: int) -> None:
+    narrow = set()
+    for controller in (0, None):
+        console = Console(file=io.StringIO(), width=width, record=True)
+        console.print(draw(Snapshot(HEALTHY.brokers, {}, controller), 1, ""))
+        narrow.add(HEALTHY.brokers[0].address not in console.export_text())
+    assert len(narrow) == 1
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (120, 24), (60, 20), (40, 12)])
+def test_the_keys_and_the_last_action_are_visible_however_many_partitions_exist(
+    width: int, height: int
+) -> None:
+    whole = PartitionState(0, (0, 1, 2), (0, 1, 2))
+    many = {TopicPartition("__consumer_offsets", number): whole for number in range(50)}
+    console = Console(file=io.StringIO(), width=width, height=height, record=True)
+    console.print(draw(Snapshot(HEALTHY.brokers, many, 0), 1, "broker 1: killed"))
+    lines = console.export_text().splitlines()
+    assert len(lines) <= height
+    assert lines[-1].rstrip() == "broker 1: killed"
+    assert "quit" in " ".join(lines[-4:])
+
+
+def test_partitions_of_users_are_shown_before_those_of_internal_topics_in_order() -> None:
+    whole = PartitionState(0, (0, 1), (0, 1))
+    many = {TopicPartition("__consumer_offsets", number): whole for number in range(50)}
+    many |= {TopicPartition("scores", number): whole for number in (10, 2)}
+    console = Console(file=io.StringIO(), width=140, record=True)
+    console.print(draw(Snapshot((), many, None), None, ""))
+    shown = re.findall(r"(\S+-\d+) ", console.export_text())
+    assert shown[:3] == ["scores-2", "scores-10", "__consumer_offsets-0"]

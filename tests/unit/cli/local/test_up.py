@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import signal
@@ -13,8 +14,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from rich.console import Console
 
-from ottla.cli.local.up import Commands
+from ottla.cli.local.cluster_view import Snapshot
+from ottla.cli.local.up import REDRAWN_AFTER, Commands, _view
 from ottla.local.cluster_directory import ClusterDescription, on_free_ports
 from ottla.local.ports import free_port
 
@@ -110,6 +113,22 @@ def test_commands_of_other_processes(commands: Commands, brokers: dict[int, Brok
     assert brokers[1].calls == ["pause", "resume", "kill", "launch"]
 
 
+def test_the_tables_are_drawn_when_something_has_changed() -> None:
+    console = Console(file=io.StringIO(), force_terminal=True)
+    shown = SimpleNamespace(selected=0, note="")
+    with _view(console, SimpleNamespace(snapshot=Snapshot()), shown) as refresh:  # type: ignore[arg-type]
+        refresh()
+        drawn = console.file.tell()
+        for _ in range(REDRAWN_AFTER - 1):
+            refresh()
+        assert console.file.tell() == drawn
+        refresh()
+        assert console.file.tell() > drawn, "another program may have written over them"
+        shown.note = "broker 0: killed"
+        refresh()
+        assert "broker 0: killed" in console.file.getvalue()  # type: ignore[attr-defined]
+
+
 def run_until(prefix: str, *arguments: str) -> tuple[int, str]:
     """Run the command until it prints a line with the prefix, then send SIGINT; its exit code and output."""
     process = subprocess.Popen([*OTTLA, *arguments], stdout=subprocess.PIPE, text=True)
@@ -126,14 +145,15 @@ def run_until(prefix: str, *arguments: str) -> tuple[int, str]:
 
 
 def test_a_cluster_is_started_stopped_and_opened_again(tmp_path: Path) -> None:
-    data, port = str(tmp_path / "data"), str(on_free_ports(ClusterDescription(1)).port)
+    data, port = str(tmp_path / "my data"), str(on_free_ports(ClusterDescription(1)).port)
     arguments = ("--brokers", "1", "--racks", "R1", "--port", port, "--data", data)
     code, output = run_until("active controller", *arguments)
     assert code == 0
     assert f"Ready: bootstrap.servers=127.0.0.1:{port}\n" in output
     assert "broker 0: running\n" in output
     assert output.splitlines()[-1].startswith("Stopped all brokers.")
-    assert (tmp_path / "data" / "broker-0" / ".kafka_cleanshutdown").exists()
+    assert f" up --data '{data}'` starts them again." in output
+    assert (tmp_path / "my data" / "broker-0" / ".kafka_cleanshutdown").exists()
     code, output = run_until("active controller", "--data", data)
     assert code == 0
     assert f"Ready: bootstrap.servers=127.0.0.1:{port}\n" in output, "port and size are kept"

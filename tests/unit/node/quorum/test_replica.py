@@ -236,7 +236,9 @@ def test_voters_in_the_directory_replace_those_of_the_settings(tmp_path: Path) -
         alone = Node(assemble(listeners, {"CLUSTER_ID": CLUSTER_ID}), structlog.get_logger())
         await alone.start()
         await alone.stop()
-        await nodes.start(1)  # its settings name three voters
+        with structlog.testing.capture_logs() as logged:
+            await nodes.start(1)  # its settings name three voters
+        assert any("controller.quorum.voters has no effect" in each["event"] for each in logged)
         assert await nodes.leader() == 1
         assert [voter.node_id for voter in nodes.quorum(1).describe().voters] == [1]
         assert nodes.quorum(1).kraft_version == 1

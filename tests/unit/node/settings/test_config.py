@@ -129,8 +129,10 @@ def test_every_setting_can_come_from_the_environment() -> None:
 def test_cluster_id() -> None:
     assert assemble(None, {"CLUSTER_ID": "4L6g3nShT-eMCtK--X86sw"}).cluster_id == "4L6g3nShT-eMCtK--X86sw"
     assert assemble(None, {"CLUSTER_ID": ""}).cluster_id is None
-    with pytest.raises(ConfigRefused, match="CLUSTER_ID"):
-        assemble(None, {"CLUSTER_ID": "short"})
+    assert assemble(None, {"CLUSTER_ID": "my-cluster"}).cluster_id == "my-cluster", "as in Kafka"
+    for refused in (" ", "two words", "a\nb", "ä"):
+        with pytest.raises(ConfigRefused, match=r"CLUSTER_ID=.*; allowed: ASCII letters"):
+            assemble(None, {"CLUSTER_ID": refused})
 
 
 def test_an_unknown_name_is_warned_about_with_the_nearest_known() -> None:

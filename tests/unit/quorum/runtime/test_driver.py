@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 
 import pytest
+from structlog.testing import capture_logs
 
 from ottla.base.errors import ErrorCode, RemoteProtocolError
 from ottla.quorum.quorum_state import FILE_NAME, QuorumState, read_quorum_state, write_quorum_state
@@ -210,10 +211,15 @@ def test_the_response_of_a_node_counts_for_that_node_and_request() -> None:
     assert replica.outstanding(1).request == Fetch(ReplicaKey(0), 5, 1, 5, 1, 500)
 
 
-def refuse(replica: Replica, node_id: int, error: ErrorCode) -> None:
-    """Refuse a request to a node, which is sent again later."""
+def until_sent(replica: Replica, node_id: int) -> None:
+    """Advance until a request to a node waits for its response."""
     while [one for one in replica.sent if one.node_id == node_id][-1].promise.done:
         replica.advance(0.05)
+
+
+def refuse(replica: Replica, node_id: int, error: ErrorCode) -> None:
+    """Refuse a request to a node, which is sent again later."""
+    until_sent(replica, node_id)
     message = encode_request(replica.outstanding(node_id).request, CLUSTER).message
     replica.outstanding(node_id).promise.keep(encode_error(message, error))
 
@@ -228,6 +234,21 @@ def test_a_node_that_all_other_voters_refuse_is_foreign() -> None:
     assert replica.foreign == 0
     refuse(replica, 2, ErrorCode.INCONSISTENT_CLUSTER_ID)
     assert replica.foreign == 1
+
+
+def test_a_refusal_is_logged_again_only_after_a_response() -> None:
+    replica = Replica().start()
+    replica.nominate()
+    replica.run()
+    with capture_logs() as lines:
+        for _ in range(3):
+            refuse(replica, 1, ErrorCode.INCONSISTENT_CLUSTER_ID)
+        assert [(line["node"], line["own_cluster_id"]) for line in lines] == [(1, CLUSTER)]
+        until_sent(replica, 1)
+        replica.answer(1, VoteResponse(ErrorCode.NONE, 1, -1, False))
+        refuse(replica, 1, ErrorCode.INCONSISTENT_CLUSTER_ID)
+        refused = [line for line in lines if line["log_level"] == "warning"]
+        assert [line["reason"] for line in refused] == ["INCONSISTENT_CLUSTER_ID"] * 2
 
 
 def test_a_node_that_the_only_other_voter_refuses_is_foreign() -> None:
