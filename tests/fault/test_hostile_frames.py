@@ -199,7 +199,7 @@ def test_every_version_of_requests_of_the_quorum_gets_a_response(
 def test_a_node_survives_a_request_that_names_another_leader_of_the_quorum(
     cluster: Target, messages: ModuleType
 ) -> None:
-    """Seed 7 of the fuzzer: each node is told that another one leads the current epoch."""
+    """Seed 7 of the fuzzer: a request to each node names another leader of the current epoch."""
     name = "BeginQuorumEpoch" if messages is begin_quorum_epoch else "EndQuorumEpoch"
     voted = vote.TopicData(topic_name=METADATA_TOPIC, partitions=[vote.PartitionData(replica_id=99)])
     controllers = [each for each in cluster.endpoints if each.type is ListenerType.CONTROLLER]

@@ -513,22 +513,6 @@ def test_a_higher_epoch_deposes_a_leader() -> None:
     assert LeaderChanged(6, 2) in effects
 
 
-@pytest.mark.parametrize("request_type", [BeginEpoch, EndEpoch])
-@pytest.mark.parametrize("leads", [False, True])
-def test_a_request_that_names_another_leader_of_the_epoch_is_refused(request_type: type, leads: bool) -> None:
-    node = elected() if leads else following()
-    node.take()
-    role, epoch, leader_id = node.core.role, node.core.epoch, node.core.leader_id
-    named = BeginEpoch(2, key(0), epoch) if request_type is BeginEpoch else EndEpoch(2, epoch, (key(0),))
-    response = node.ask(named)
-    assert (response.error, response.epoch, response.leader_id) == (
-        ErrorCode.INVALID_REQUEST,
-        epoch,
-        leader_id,
-    )
-    assert (node.core.role, node.core.epoch, node.core.leader_id) == (role, epoch, leader_id)
-
-
 def test_a_restarted_leader_does_not_lead_its_epoch_again() -> None:
     node = started(0, state=ElectionState(4, 0, key(0)))
     assert (node.core.role, node.core.epoch) == (Role.UNATTACHED, 4)

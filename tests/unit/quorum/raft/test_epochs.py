@@ -212,3 +212,19 @@ def test_the_only_voter_does_not_lead_after_the_largest_epoch() -> None:
     node = make(voters=1, state=ElectionState(EPOCH_MAX))
     node.core.start(0)
     assert (node.core.role, node.core.epoch) == (Role.UNATTACHED, EPOCH_MAX)
+
+
+@pytest.mark.parametrize("request_type", [BeginEpoch, EndEpoch])
+@pytest.mark.parametrize("leads", [False, True])
+def test_a_request_that_names_another_leader_of_the_epoch_is_refused(request_type: type, leads: bool) -> None:
+    node = elected() if leads else following()
+    node.take()
+    role, epoch, leader_id = node.core.role, node.core.epoch, node.core.leader_id
+    named = BeginEpoch(2, key(0), epoch) if request_type is BeginEpoch else EndEpoch(2, epoch, (key(0),))
+    response = node.ask(named)
+    assert (response.error, response.epoch, response.leader_id) == (
+        ErrorCode.INVALID_REQUEST,
+        epoch,
+        leader_id,
+    )
+    assert (node.core.role, node.core.epoch, node.core.leader_id) == (role, epoch, leader_id)
