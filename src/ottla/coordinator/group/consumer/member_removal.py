@@ -81,12 +81,10 @@ class MemberRemoval:
     def forget_removed(self, group: ConsumerGroup, member_ids: list[str]) -> Callable[[ErrorCode], None]:
         """The `on_complete` callback of a decision that removes members: cancels their timers.
 
-        A member that has joined again since then, with the same id, keeps them.
+        Members keep them if the log has refused the decision, or if they have joined again since then.
         """
 
-        def on_complete(error: ErrorCode) -> None:
-            if error is not ErrorCode.NONE:
-                return
+        def on_complete(_: ErrorCode) -> None:
             now = self._context.groups.get(group.group_id)
             staying = now.members if isinstance(now, ConsumerGroup) else {}
             for member_id in member_ids:
