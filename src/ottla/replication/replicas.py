@@ -1,7 +1,8 @@
 """The replicas on this broker, which follow the metadata: created, led, reconfigured, deleted.
 
 `apply` is the listener of the metadata log: it compares delta and image with what is here. Partitions that are served
-change their roles at once, unless their logs are being truncated. Logs are created and deleted in the executor, some at
+change their roles at once, unless their logs are being truncated, and those of deleted topics are not served any more:
+a request that names a new topic of the same name must not find them. Logs are created and deleted in the executor, some at
 a time and one change of the metadata after the other; a partition whose log is still being created returns
 NOT_LEADER_OR_FOLLOWER, and begins with the role that it has in the newest image. A topic is found by its name or id,
 in the bytes of the request, without decoding.
@@ -171,6 +172,9 @@ class Replicas:
             self._cluster.brokers = image.brokers
             for partition in self._by_log.values():
                 partition.brokers_changed()
+        for topic_id in delta.deleted_topic_ids:
+            for partition in list(self.by_id.get(topic_id.bytes, {}).values()):
+                self._unhost(partition)
         truncating: list[Promise[None]] = []
         for topic_id in delta.changed_topics:
             served = self.by_id.get(topic_id.bytes)
@@ -256,6 +260,8 @@ class Replicas:
                     partition.reconfigure(config)
 
     def _update(self, topic: TopicImage, index: int, change: _Change) -> None:
+        if topic.topic_id not in self._image.topics.by_id:
+            return  # deleted since; a later change removes the log
         wanted = topic.partitions[index]
         known = self.by_id.get(topic.topic_id.bytes, {}).get(index)
         if self._node_id not in wanted.replicas:
@@ -343,11 +349,16 @@ class Replicas:
         self._on_error(TopicPartition(topic.name, index), error)
 
     def _remove(self, topic: TopicImage, change: _Change) -> None:
+        """Remove a deleted topic. Partitions are served again if their logs were created since."""
+        for partition in list(self.by_id.get(topic.topic_id.bytes, {}).values()):
+            self._unhost(partition)
         for index in topic.partitions:
             for key in _keys(topic, index):
                 self._errors.pop(key, None)
-        for partition in list(self.by_id.get(topic.topic_id.bytes, {}).values()):
-            self._drop(partition, change)
+            where = TopicPartition(topic.name, index)
+            log = self._logs.get(where)
+            if log is not None and log.topic_id == topic.topic_id:
+                change.deleted[where] = None
 
     def _drop(self, partition: Partition, change: _Change) -> None:
         self._unhost(partition)
