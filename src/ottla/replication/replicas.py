@@ -1,11 +1,11 @@
 """The replicas on this broker, which follow the metadata: created, led, reconfigured, deleted.
 
 `apply` is the listener of the metadata log: it compares delta and image with what is here. Partitions that are served
-change their roles at once, unless their logs are being truncated, and those of deleted topics are not served any more:
-a request that names a new topic of the same name must not find them. Logs are created and deleted in the executor, some at
-a time and one change of the metadata after the other; a partition whose log is still being created returns
-NOT_LEADER_OR_FOLLOWER, and begins with the role that it has in the newest image. A topic is found by its name or id,
-in the bytes of the request, without decoding.
+change their roles at once, unless their logs are being truncated, and those of deleted topics are not served any
+more: a request that names a new topic of the same name must not find them. Logs are created and deleted in the
+executor, some at a time and one change of the metadata after the other; a partition whose log is still being created
+returns NOT_LEADER_OR_FOLLOWER, and begins with the role that it has in the newest image. A topic is found by its name
+or id, in the bytes of the request, without decoding.
 
 A log that was lost with its directory is created again in another one, empty, once another broker leads the partition
 and this replica can neither be elected nor join the ISR before it has been copied: it is not in the ISR, and the

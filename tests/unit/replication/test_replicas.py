@@ -315,7 +315,7 @@ def test_a_deleted_topic_is_not_served_while_logs_of_an_earlier_change_are_creat
     new = setup.replicas.get("t", 0)
     assert (new.topic_id.int, new.log.log_end_offset) == (78, 0)
     assert log.closed
-    assert TOPIC_ID not in {each.topic_id for each in (*served, *setup.dirs.logs())}
+    assert TOPIC_ID not in {each.topic_id for each in served} | {each.topic_id for each in setup.dirs.logs()}
 
 
 def test_a_topic_deleted_while_its_logs_are_created_is_removed() -> None:
