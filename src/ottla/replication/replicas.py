@@ -260,9 +260,11 @@ class Replicas:
                     partition.reconfigure(config)
 
     def _update(self, topic: TopicImage, index: int, change: _Change) -> None:
-        if topic.topic_id not in self._image.topics.by_id:
+        newest = self._image.topics.by_id.get(topic.topic_id)
+        if newest is None:
             return  # deleted since; a later change removes the log
-        wanted = topic.partitions[index]
+        # A replica that was removed and is assigned again copies from the leader already: its log must stay.
+        wanted = newest.partitions[index]
         known = self.by_id.get(topic.topic_id.bytes, {}).get(index)
         if self._node_id not in wanted.replicas:
             if known is not None:

@@ -318,6 +318,30 @@ def test_a_deleted_topic_is_not_served_while_logs_of_an_earlier_change_are_creat
     assert TOPIC_ID not in {each.topic_id for each in served} | {each.topic_id for each in setup.dirs.logs()}
 
 
+def test_a_replica_that_is_assigned_again_before_its_log_is_removed_keeps_it() -> None:
+    """It copies from the leader from then on, and may join the ISR with the records that it has."""
+    setup = Setup(stepped=True)
+    setup.create(0, replicas=[2, NODE])
+    setup.executor.run_all()
+    partition = setup.replicas.get("t", 0)
+    append(partition.log, batch())
+    other = uuid.UUID(int=79)
+    setup.replay(
+        TopicRecord(name="u", topic_id=other),
+        PartitionRecord(
+            partition_id=0, topic_id=other, replicas=[NODE], isr=[NODE], leader=NODE, leader_epoch=0
+        ),
+    )
+    for replicas in ([2], [2, NODE]):
+        setup.replay(
+            PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, replicas=replicas, isr=[2], leader=2)
+        )
+    assert partition.replicas == (2, NODE)
+    setup.executor.run_all()
+    assert setup.replicas.get("t", 0) is partition
+    assert not partition.log.closed
+
+
 def test_a_topic_deleted_while_its_logs_are_created_is_removed() -> None:
     setup = Setup(stepped=True)
     setup.create(0)
