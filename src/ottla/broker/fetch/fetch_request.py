@@ -55,6 +55,7 @@ _READ_COMMITTED = 1
 # Members of an enumeration are slow to look up for each partition.
 _READ, _TOPIC = Operation.READ, ResourceType.TOPIC
 _FIRST_LEADER_HINTS = 16
+_KNOWS_STORAGE_ERROR = 6
 _FIRST_FROM_FOLLOWERS = 11
 _SMALL_BYTES_MAX = 4096
 UNKNOWN: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
@@ -507,6 +508,10 @@ class PendingFetch(PendingResponse):
         self._count()
         planned_data = [(planned.key, planned.data) for planned in self._plan]
         failed = [data for _, data in planned_data if data.error_code]
+        if failed and call.api_version < _KNOWS_STORAGE_ERROR:
+            for data in failed:
+                if data.error_code == ErrorCode.KAFKA_STORAGE_ERROR:
+                    data.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
         topics: list[tuple[bytes, list[PartitionData]]] = []
         for key, data in self._context.select(planned_data):
             if not topics or topics[-1][0] != key:
