@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, cast
 
-from ottla.base.errors import ApiError, ErrorCode
+from ottla.base.errors import ApiError, ErrorCode, StorageFault
 from ottla.base.ids import TopicPartition
 from ottla.base.promise import Promise
 from ottla.broker.authorization import Authorization
@@ -108,6 +108,8 @@ class Broker:
         self.deferred: list[Callable[[], None]] = []
         self._soon: list[Callable[[], None]] = []
         self.timers: list[Timer] = []
+        self.faults: list[StorageFault] = []
+        """Errors of the disk that fetches have reported."""
         self.alterations: list[AlterPartitionRequest] = []
         self.alter_responses: list[Promise[AlterPartitionResponse]] = []
         self.later: list[tuple[float, Callable[[], None]]] = []
@@ -149,7 +151,7 @@ class Broker:
             cast(Any, self),
             1 << 20,
             ReadBuffers(),
-            lambda fault: None,
+            self.faults.append,
             rack_aware,
             self.quotas,
             self.sessions.discard,

@@ -123,6 +123,7 @@ class Partition(ReadablePartition):
     def become(self, image: PartitionImage) -> None:
         """Apply the partition's state in the metadata log: role, leader epoch, replicas and ISR."""
         same_term = self.leader == image.leader and self.leader_epoch == image.leader_epoch
+        keeps_leading = self.leads and image.leader == self.node_id
         self.leader = image.leader
         self.leader_epoch = image.leader_epoch
         self.replicas = image.replicas
@@ -132,7 +133,7 @@ class Partition(ReadablePartition):
             self._leading = None
             self.log.followed = False
             self.epoch_start_offset = NO_OFFSET
-            self._fail_waiters(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            self._end_term(keeps_leading)
         if self.leads:
             if not same_term:
                 # Record the leader epoch even if the log is empty.
@@ -144,6 +145,19 @@ class Partition(ReadablePartition):
         elif not same_term:
             # Forget an epoch in which this broker led and appended nothing: the next records may be of an earlier one.
             self.log.epochs.truncate_from_end(self.log.log_end_offset)
+
+    def _end_term(self, keeps_leading: bool) -> None:
+        """Notify the waiters of the end of a leader epoch.
+
+        A leader that stays, as at the end of a reassignment, has all records that producers wait for in its log, and
+        acknowledges them in the new epoch. Coordinators wait in one epoch only.
+        """
+        if keeps_leading:
+            self._fail(self._commit_waiters, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            self._notify(self.read_waiters)
+            self._notify(self.replica_waiters)
+        else:
+            self._fail_waiters(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def _follow_isr(self, image: PartitionImage) -> None:
         """Update the leader's state of the followers; there is none while no other broker has a replica."""

@@ -164,6 +164,8 @@ class ReadablePartition:
 
     def _read(self, offset: int, max_bytes: int, upto: int, last_fetched_epoch: int, min_one: bool) -> Read:
         log = self.log
+        if log.truncating:
+            return Read(self, None, upto)  # a worker changes segments and epochs
         if last_fetched_epoch > NO_EPOCH:
             diverging = self._divergence(offset, last_fetched_epoch)
             if diverging is not None:

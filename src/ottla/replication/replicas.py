@@ -1,10 +1,11 @@
 """The replicas on this broker, which follow the metadata: created, led, reconfigured, deleted.
 
 `apply` is the listener of the metadata log: it compares delta and image with what is here. Partitions that are served
-change their roles at once, unless their logs are being truncated. Logs are created and deleted in the executor, some at
-a time and one change of the metadata after the other; a partition whose log is still being created returns
-NOT_LEADER_OR_FOLLOWER, and begins with the role that it has in the newest image. A topic is found by its name or id,
-in the bytes of the request, without decoding.
+change their roles at once, unless their logs are being truncated, and those of deleted topics are not served any
+more: a request that names a new topic of the same name must not find them. Logs are created and deleted in the
+executor, some at a time and one change of the metadata after the other; a partition whose log is still being created
+returns NOT_LEADER_OR_FOLLOWER, and begins with the role that it has in the newest image. A topic is found by its name
+or id, in the bytes of the request, without decoding.
 
 A log that was lost with its directory is created again in another one, empty, once another broker leads the partition
 and this replica can neither be elected nor join the ISR before it has been copied: it is not in the ISR, and the
@@ -171,6 +172,9 @@ class Replicas:
             self._cluster.brokers = image.brokers
             for partition in self._by_log.values():
                 partition.brokers_changed()
+        for topic_id in delta.deleted_topic_ids:
+            for partition in list(self.by_id.get(topic_id.bytes, {}).values()):
+                self._unhost(partition)
         truncating: list[Promise[None]] = []
         for topic_id in delta.changed_topics:
             served = self.by_id.get(topic_id.bytes)
@@ -256,7 +260,11 @@ class Replicas:
                     partition.reconfigure(config)
 
     def _update(self, topic: TopicImage, index: int, change: _Change) -> None:
-        wanted = topic.partitions[index]
+        newest = self._image.topics.by_id.get(topic.topic_id)
+        if newest is None:
+            return  # deleted since; a later change removes the log
+        # A replica that was removed and is assigned again copies from the leader already: its log must stay.
+        wanted = newest.partitions[index]
         known = self.by_id.get(topic.topic_id.bytes, {}).get(index)
         if self._node_id not in wanted.replicas:
             if known is not None:
@@ -343,11 +351,16 @@ class Replicas:
         self._on_error(TopicPartition(topic.name, index), error)
 
     def _remove(self, topic: TopicImage, change: _Change) -> None:
+        """Remove a deleted topic. Partitions are served again if their logs were created since."""
+        for partition in list(self.by_id.get(topic.topic_id.bytes, {}).values()):
+            self._unhost(partition)
         for index in topic.partitions:
             for key in _keys(topic, index):
                 self._errors.pop(key, None)
-        for partition in list(self.by_id.get(topic.topic_id.bytes, {}).values()):
-            self._drop(partition, change)
+            where = TopicPartition(topic.name, index)
+            log = self._logs.get(where)
+            if log is not None and log.topic_id == topic.topic_id:
+                change.deleted[where] = None
 
     def _drop(self, partition: Partition, change: _Change) -> None:
         self._unhost(partition)

@@ -505,7 +505,8 @@ class LogDirs:
     def expire_producers(self, now_ms: int) -> None:
         """Forget producers that have been silent for `producer.id.expiration.ms`."""
         for log in self.logs():
-            log.producers.remove_expired(now_ms)
+            if not log.truncating:  # a worker is making the state again
+                log.producers.remove_expired(now_ms)
 
     # --- failure ---
 

@@ -448,10 +448,12 @@ class LogMove:
                 if not isinstance(result, Exception):
                     self._keep(result)
                 self._ending()
-            elif isinstance(result, Exception):
-                self._failed(result)
-            else:
+            elif not isinstance(result, Exception):
                 then(result)
+            elif self.log.truncations != self._truncations:
+                self._start_over()  # the segment that was being read is not there any more
+            else:
+                self._failed(result)
 
         run_one(self._environment.executor, work, finished)
 

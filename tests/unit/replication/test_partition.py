@@ -180,6 +180,21 @@ def test_losing_leadership_fails_waiting_and_later_requests(setup: Fixture) -> N
     assert waiter.errors == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
 
 
+@pytest.mark.parametrize("acks", [ALL, LEADER])
+def test_a_leader_that_stays_acknowledges_in_its_next_epoch(setup: Fixture, acks: int) -> None:
+    """As at the end of a reassignment. An error would cause the client to send the batch again."""
+    _, waiter = setup.produce(acks=acks)
+    reader, coordinator = Waiter(), Waiter()
+    setup.partition.read_waiters[reader] = None
+    setup.partition.wait_committed(1, coordinator)
+    setup.lead(epoch=1)
+    assert waiter.errors == []
+    assert reader.moved == 1
+    assert coordinator.errors == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    setup.write()
+    assert waiter.errors == [ErrorCode.NONE]
+
+
 def test_the_leader_epoch_of_the_client_is_checked(setup: Fixture) -> None:
     setup.lead(epoch=4)
     setup.partition.check_leader()
@@ -199,7 +214,7 @@ def test_a_leader_that_is_elected_again_begins_a_new_term(setup: Fixture) -> Non
     setup.write()
     setup.lead(epoch=5, isr=(NODE, 2), replicas=(NODE, 2))
 
-    assert waiter.errors == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    assert waiter.errors == []
     assert setup.partition.epoch_start_offset == 3
     assert setup.log.end_offset_for_epoch(4) == (4, 3)
     assert setup.log.end_offset_for_epoch(5) == (5, 3)

@@ -11,7 +11,7 @@ from ottla.base.errors import ApiError, ErrorCode, StorageFault
 from ottla.replication.partition import Partition
 from ottla.replication.readable_partition import is_rack_aware
 from ottla.storage.log.log import Log
-from tests.support.replica_fetches import Broker, Follower
+from tests.support.replica_fetches import NOW_MS, Broker, Follower
 
 
 def partition_with(records: int = 2, *, leader: int = 1) -> tuple[Broker, Partition]:
@@ -50,6 +50,16 @@ def test_a_claimed_leader_epoch_must_be_that_of_the_partition(
     assert code_of(lambda: partition.check_replica_here(epoch)) is code
     not_leader = ErrorCode.NONE if leader == 1 else ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert code_of(lambda: partition.check_leader(epoch)) is (code or not_leader)
+
+
+def test_a_log_whose_segments_are_being_removed_serves_nothing() -> None:
+    """A worker thread removes them, one after the other, and creates a new one."""
+    _, partition = partition_with(leader=2)
+    job = partition.log.take_restart(7, NOW_MS)
+    partition.log.segments.remove_last()
+    assert partition.read(0, 1000, committed=False, last_fetched_epoch=0).size == 0
+    partition.log.perform(job)
+    assert code_of(lambda: partition.read(0, 1000, committed=False)) is ErrorCode.OFFSET_OUT_OF_RANGE
 
 
 def test_a_log_that_is_offline_serves_nothing() -> None:

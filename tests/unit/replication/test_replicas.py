@@ -20,6 +20,7 @@ from ottla.metadata.records import (
     RemoveTopicRecord,
     TopicRecord,
 )
+from ottla.replication.partition import Partition
 from ottla.replication.replicas import Replicas
 from ottla.storage.log.log import Log
 from ottla.storage.log.log_config import LogConfig
@@ -277,6 +278,68 @@ def test_a_role_changes_while_logs_of_an_earlier_change_are_created() -> None:
     setup.executor.run_all()
     created = setup.replicas.get("u", 0)
     assert (created.leads, created.leader_epoch) == (True, 2)
+
+
+def test_a_deleted_topic_is_not_served_while_logs_of_an_earlier_change_are_created() -> None:
+    """A new topic may have its name already: what is produced to that one must not be written to the old log."""
+    setup = Setup(stepped=True)
+    setup.create(0)
+    setup.executor.run_all()
+    old = setup.replicas.get("t", 0)
+    log = old.log
+    append(log, batch())
+    large = uuid.UUID(int=79)
+    setup.replay(
+        TopicRecord(name="large", topic_id=large),
+        *(
+            PartitionRecord(
+                partition_id=index,
+                topic_id=large,
+                replicas=[NODE],
+                isr=[NODE],
+                leader=NODE,
+                leader_epoch=0,
+            )
+            for index in range(3)
+        ),
+    )
+    setup.replay(PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, leader=NODE))
+    setup.replay(RemoveTopicRecord(topic_id=TOPIC_ID))
+    setup.create(0, topic_id=uuid.UUID(int=78))
+    served: list[Partition] = []
+    setup.replicas.on_served.append(served.append)
+    assert code_of(setup, "t", 0) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    with pytest.raises(ApiError, match="NOT_LEADER_OR_FOLLOWER"):
+        old.check_leader()
+    setup.executor.run_all()
+    new = setup.replicas.get("t", 0)
+    assert (new.topic_id.int, new.log.log_end_offset) == (78, 0)
+    assert log.closed
+    assert TOPIC_ID not in {each.topic_id for each in served} | {each.topic_id for each in setup.dirs.logs()}
+
+
+def test_a_replica_that_is_assigned_again_before_its_log_is_removed_keeps_it() -> None:
+    """It copies from the leader from then on, and may join the ISR with the records that it has."""
+    setup = Setup(stepped=True)
+    setup.create(0, replicas=[2, NODE])
+    setup.executor.run_all()
+    partition = setup.replicas.get("t", 0)
+    append(partition.log, batch())
+    other = uuid.UUID(int=79)
+    setup.replay(
+        TopicRecord(name="u", topic_id=other),
+        PartitionRecord(
+            partition_id=0, topic_id=other, replicas=[NODE], isr=[NODE], leader=NODE, leader_epoch=0
+        ),
+    )
+    for replicas in ([2], [2, NODE]):
+        setup.replay(
+            PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, replicas=replicas, isr=[2], leader=2)
+        )
+    assert partition.replicas == (2, NODE)
+    setup.executor.run_all()
+    assert setup.replicas.get("t", 0) is partition
+    assert not partition.log.closed
 
 
 def test_a_topic_deleted_while_its_logs_are_created_is_removed() -> None:

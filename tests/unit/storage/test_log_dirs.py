@@ -304,6 +304,18 @@ def test_silent_producers_expire() -> None:
     assert log.producers.get(3) is None
 
 
+def test_producers_of_a_log_that_is_being_truncated_do_not_expire() -> None:
+    """A worker makes the state of the producers again meanwhile."""
+    bench = Bench(paths=("/a",))
+    log = bench.create(topic())
+    append(log, batch(producer_id=3, epoch=0, sequence=0))
+    job = log.take_restart(0, NOW_MS)
+    bench.dirs.expire_producers(NOW_MS + 24 * 60 * 60 * 1000)
+    assert log.producers.get(3) is not None
+    log.perform(job)
+    assert log.producers.get(3) is None
+
+
 def test_a_failing_directory_goes_offline_and_the_other_stays_online() -> None:
     bench = Bench()
     first, second = bench.create(topic(0)), bench.create(topic(1))

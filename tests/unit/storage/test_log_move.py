@@ -278,6 +278,24 @@ def test_a_log_that_is_truncated_is_copied_again() -> None:
     assert offsets(bench.log()) == [(0, 1), (2, 3), (4, 5), (6, 8)]
 
 
+@pytest.mark.parametrize("steps", range(24))
+def test_a_truncation_between_two_steps_is_no_failure(steps: int) -> None:
+    """The truncation may remove the segment that the next step reads."""
+    bench = Bench()
+    log = bench.create()
+    bench.may = False
+    bench.move(log)
+    for _ in range(steps):
+        bench.step()
+    truncate(log, 2, NOW_MS)
+    append(log, batch(3, value=b"other"), leader_epoch=7)
+    bench.may = True
+    bench.run()
+    assert bench.offline == []
+    assert bench.log().log_dir == "/b"
+    assert offsets(bench.log()) == [(0, 1), (2, 4)]
+
+
 def test_a_truncation_that_waits_for_a_held_log_is_not_lost() -> None:
     bench = Bench()
     log = bench.create()

@@ -158,6 +158,10 @@ class Coordinator(Generic[M]):
     def changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Apply a change of the metadata that was announced; the replicas have applied it."""
         self.runtime.on_metadata_changed(delta, image)
+        self._start(delta, image)
+
+    def _start(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """Load the partitions of which this broker is the leader now: their logs are ready."""
         for index, leader, leader_epoch in self._changed_leaders(delta, image):
             if leader == self._node_id:
                 self.runtime.start(index, leader_epoch)
@@ -208,7 +212,18 @@ class GroupCoordinator(Coordinator[GroupStateMachine]):
 
 
 class TxnCoordinator(Coordinator[TxnStateMachine]):
-    """The coordinator of transactions."""
+    """The coordinator of transactions.
+
+    Its state machines use the newest image at once, as the handlers do: a partition that was added to a transaction by
+    that image must not be taken for a deleted one, which gets no marker, while the replicas still create their logs.
+    """
+
+    def announce(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        super().announce(delta, image)
+        self.runtime.on_metadata_changed(delta, image)
+
+    def changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        self._start(delta, image)
 
 
 class Connections(Protocol):

@@ -14,12 +14,13 @@ its preferred read replica if `replica.selector.class` enables that. Fetches of 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final, cast
 
 from ottla.base.errors import ApiError, ErrorCode, StorageFault
 from ottla.base.files import OsFile
 from ottla.broker import leader_hints
 from ottla.broker.access import check_missing
+from ottla.broker.fetch.cold_read import ColdRead
 from ottla.broker.fetch.sessions import FetchContext
 from ottla.broker.net.file_region import SENDFILE_BYTES_MIN, FileRegion, cached
 from ottla.broker.net.outbox import PendingResponse
@@ -48,13 +49,13 @@ if TYPE_CHECKING:
     from ottla.broker.registry import Call
     from ottla.replication.partition import Partition
     from ottla.replication.replicas import Replicas
-    from ottla.replication.traffic import Traffic
     from ottla.storage.log.log_slice import StagedSlice
 
 _READ_COMMITTED = 1
 # Members of an enumeration are slow to look up for each partition.
 _READ, _TOPIC = Operation.READ, ResourceType.TOPIC
 _FIRST_LEADER_HINTS = 16
+_KNOWS_STORAGE_ERROR = 6
 _FIRST_FROM_FOLLOWERS = 11
 _SMALL_BYTES_MAX = 4096
 UNKNOWN: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
@@ -110,7 +111,7 @@ class FetchServices:
 class Planned:
     """One partition of the response and the location of its bytes."""
 
-    __slots__ = ("data", "key", "size", "slice", "throttled", "traffic", "view")
+    __slots__ = ("data", "key", "partition", "size", "slice", "throttled", "view")
 
     def __init__(self, key: bytes, data: PartitionData) -> None:
         self.key = key
@@ -119,8 +120,8 @@ class Planned:
         self.size = 0
         self.throttled = False
         """Whether the bytes count as those of a throttled replica."""
-        self.traffic: Traffic | None = None
-        """The counters of the partition, if this is the fetch of a consumer."""
+        self.partition: Partition | None = None
+        """None if the partition cannot be read here."""
         self.view = memoryview(b"")
 
 
@@ -259,7 +260,7 @@ class PendingFetch(PendingResponse):
                     plan.append(Planned(key, data))
                 continue
             planned = self._read(key, partition, wanted, min(wanted.max_bytes, left), min_one)
-            planned.traffic = partition.traffic
+            planned.partition = partition
             self._watched[partition] = wanted
             self._available[partition] = planned.size
             plan.append(planned)
@@ -478,18 +479,19 @@ class PendingFetch(PendingResponse):
         return True
 
     def _load_cold(self, cold: list[Planned]) -> None:
-        failures: list[tuple[Planned, StorageFault]] = []
+        reads = [(planned, _cold_read(planned)) for planned in cold]
 
         def work() -> None:
-            for planned in cold:
-                try:
-                    planned.slice.load(planned.view, wait=True)  # type: ignore[union-attr]
-                except StorageFault as fault:
-                    failures.append((planned, fault))
+            for _, read in reads:
+                read.load()
 
         def done(error: BaseException | None) -> None:
-            for planned, failure in failures:
-                self._failed(planned, failure)
+            for planned, read in reads:
+                read.close()
+                if read.is_truncated:
+                    planned.data = PartitionData(planned.data.index, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+                elif read.fault is not None:
+                    self._failed(planned, read.fault)
             if error is not None:
                 self._connection.close()
                 self._release()
@@ -507,6 +509,10 @@ class PendingFetch(PendingResponse):
         self._count()
         planned_data = [(planned.key, planned.data) for planned in self._plan]
         failed = [data for _, data in planned_data if data.error_code]
+        if failed and call.api_version < _KNOWS_STORAGE_ERROR:
+            for data in failed:
+                if data.error_code == ErrorCode.KAFKA_STORAGE_ERROR:
+                    data.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
         topics: list[tuple[bytes, list[PartitionData]]] = []
         for key, data in self._context.select(planned_data):
             if not topics or topics[-1][0] != key:
@@ -526,8 +532,8 @@ class PendingFetch(PendingResponse):
     def _count(self) -> None:
         """Count the response for the metrics of its topics."""
         for planned in self._plan:
-            traffic = planned.traffic
-            if traffic is not None:
+            if planned.partition is not None:
+                traffic = planned.partition.traffic
                 traffic.fetch_requests += 1
                 traffic.bytes_out += planned.size
                 if planned.data.error_code:
@@ -553,3 +559,7 @@ class PendingFetch(PendingResponse):
                     if data.current_leader is not None:
                         leaders.add(data.current_leader[0])
         return leader_hints.endpoints(image, leaders, self._call.origin.listener.name) if leaders else []
+
+
+def _cold_read(planned: Planned) -> ColdRead:
+    return ColdRead(cast("Partition", planned.partition).log, cast("LogSlice", planned.slice), planned.view)

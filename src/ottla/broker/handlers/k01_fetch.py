@@ -5,6 +5,7 @@
 - OFFSET_OUT_OF_RANGE is returned with -1 for every offset; partitions with an error are listed last.
 - The current leader epoch of the client is checked (74, 75); `last_fetched_epoch` can yield a diverging epoch.
 - Consumers read from followers from version 11 on; before, a follower refuses them (6).
+- Clients before version 6 do not know KAFKA_STORAGE_ERROR: they get NOT_LEADER_OR_FOLLOWER, after which they retry.
 - A request with a replica id is one of a follower (`fetch.replica_fetch`).
 - An unknown isolation level fails the whole request (-1) if one of its partitions exists. The session is found first.
 """

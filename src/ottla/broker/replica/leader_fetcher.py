@@ -334,8 +334,13 @@ class LeaderFetcher:
             left -= len(data.records)
             if self._environment.quota.limited and followed.is_throttled:
                 self._environment.quota.record(len(data.records))
-            if followed.request_number <= number and followed.fetched(followed.sent, data):
+            if followed.request_number > number:
+                continue
+            if followed.fetched(followed.sent, data):
                 self._writing.add(followed)
+            if data.error_code:
+                # The leader has not recorded the position: the next request lists it, although it is the same.
+                self._forget(followed)
         if received:
             self._environment.loop.call_soon(self._process_rest)
         else:

@@ -1,7 +1,8 @@
 """Periodic tasks of a group shard: removes expired offsets, abandoned groups, and offsets of deleted topics.
 
 Each task may affect every group. It writes in slices that fit into a batch and continues in another decision, so that
-requests are handled in between.
+requests are handled in between. The next slice follows when the one before is committed: if the log refuses a slice,
+the task is not repeated at once.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import uuid
 from typing import Final
 
+from ottla.base.errors import ErrorCode
 from ottla.coordinator.group.context import GroupContext
 from ottla.coordinator.group.group import Group
 from ottla.coordinator.group.offset_manager import OffsetManager
@@ -39,13 +41,16 @@ class GroupCleanup:
     def expire(self) -> Decision[None]:
         """Remove expired offsets, and groups that have neither members nor offsets."""
         records: list[LogRecord] = []
+        self.begin()
         for group in self._context.groups.values():
             records += self._expired(group)
             if len(records) >= SLICE:
-                self._context.timers.schedule(EXPIRY_TIMER, 0, self.expire)
-                return Decision(None, records)
-        self.begin()
+                return Decision(None, records, self._continue_expiry)
         return Decision(None, records)
+
+    def _continue_expiry(self, error: ErrorCode) -> None:
+        if error is ErrorCode.NONE:
+            self._context.timers.schedule(EXPIRY_TIMER, 0, self.expire)
 
     def _expired(self, group: Group) -> list[LogRecord]:
         group_id = group.group_id
@@ -60,12 +65,16 @@ class GroupCleanup:
         for topic_id in sorted(delta.deleted_topic_ids):
             self._deleted_topics[delta.base.topics.by_id[topic_id].name] = topic_id
         if self._deleted_topics:
+            self._forget_soon(ErrorCode.NONE)
+
+    def _forget_soon(self, error: ErrorCode) -> None:
+        if error is ErrorCode.NONE:
             self._context.timers.schedule(DELETED_TOPICS_TIMER, 0, self._forget_deleted_topics)
 
     def _forget_deleted_topics(self) -> Decision[None]:
+        """Remove offsets of deleted topics; the topics are forgotten when no offset is left."""
         records = self._offsets.tombstones_of_topics(self._deleted_topics)
-        if len(records) > SLICE:
-            self._context.timers.schedule(DELETED_TOPICS_TIMER, 0, self._forget_deleted_topics)
-        else:
+        if not records:
             self._deleted_topics.clear()
-        return Decision(None, records[:SLICE])
+            return Decision(None)
+        return Decision(None, records[:SLICE], self._forget_soon)

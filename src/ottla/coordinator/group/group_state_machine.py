@@ -11,6 +11,7 @@ written by Apache Kafka) are not replayed; they stay in the log.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from ottla.base.clock import Clock
@@ -119,7 +120,17 @@ class GroupStateMachine:
         decision = self.classic.join(request, client, api_version)
         if self.context.groups[request.group_id] is group:
             return decision
-        return Decision(decision.response, group.tombstones() + decision.records, decision.on_complete)
+        on_complete = partial(self._replaced, group, decision.on_complete)
+        return Decision(decision.response, group.tombstones() + decision.records, on_complete)
+
+    def _replaced(
+        self, group: ConsumerGroup, on_complete: Callable[[ErrorCode], None] | None, error: ErrorCode
+    ) -> None:
+        """A decision that replaces an empty consumer group is complete; if it was refused, the group stays."""
+        if on_complete is not None:
+            on_complete(error)
+        if error is not ErrorCode.NONE:
+            self.context.groups.setdefault(group.group_id, group)
 
     def sync(self, request: SyncGroupRequest) -> Decision[SyncGroupResponse]:
         group = self.context.groups.get(request.group_id)

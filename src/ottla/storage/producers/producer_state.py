@@ -177,7 +177,8 @@ class ProducerState:
         return self._producers.get(producer_id)
 
     def items(self) -> Iterable[tuple[int, ProducerEntry]]:
-        return self._producers.items()
+        """All producers; a copy, because a worker makes them again while the log is truncated."""
+        return list(self._producers.items())
 
     def in_transaction(self, producer_id: int, epoch: int) -> bool:
         """Whether the producer has a transaction open here, in that epoch."""

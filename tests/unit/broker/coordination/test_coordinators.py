@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Mapping
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -13,11 +13,18 @@ from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.promise import Promise
 from ottla.base.settled import settled
 from ottla.broker.coordination import coordinators
-from ottla.broker.coordination.coordinators import Coordinator, GroupCoordinator, java_hash, partition_of
+from ottla.broker.coordination.coordinators import (
+    Coordinator,
+    GroupCoordinator,
+    TxnCoordinator,
+    java_hash,
+    partition_of,
+)
 from ottla.broker.coordination.verification import TxnVerifier
 from ottla.coordinator.group.group_state_machine import GroupStateMachine
 from ottla.coordinator.runtime.decision import Decision
 from ottla.coordinator.runtime.runtime import Runtime
+from ottla.coordinator.txn.txn_state_machine import TxnStateMachine
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import EMPTY_IMAGE, MetadataImage
 from ottla.metadata.records import PartitionChangeRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
@@ -85,7 +92,7 @@ class Following:
 
     def __init__(self) -> None:
         self.bench = Bench()
-        self.coordinator: Coordinator[Words] = Coordinator(self.bench.runtime, NODE, 7)
+        self.coordinator: Coordinator[Any] = Coordinator(self.bench.runtime, NODE, 7)
         self.image: MetadataImage = EMPTY_IMAGE
 
     def replay(self, *records: object) -> None:
@@ -150,6 +157,25 @@ def test_leaderships_end_before_the_replicas_have_followed() -> None:
     assert following.led == []
     following.coordinator.changed(back, third)
     assert following.led == []
+
+
+def test_transactions_use_an_image_before_the_replicas_have_followed() -> None:
+    """Handlers add partitions of the newest image: the coordinator must not take them for deleted ones."""
+    following = Following()
+    following.coordinator = TxnCoordinator(cast(Runtime[TxnStateMachine], following.bench.runtime), NODE, 7)
+    following.create({0: NODE})
+    first = following.image
+    created = MetadataDelta(first)
+    created.replay(TopicRecord(name="new", topic_id=uuid.UUID(int=6)))
+    second = created.apply(first.offset + 1, 0)
+    following.coordinator.announce(created, second)
+    assert following.bench.machine.images[-1] is second
+    empty = MetadataDelta(second)
+    third = empty.apply(second.offset + 1, 0)
+    following.coordinator.announce(empty, third)
+    following.coordinator.changed(created, second)
+    assert following.bench.machine.images[-1] is third
+    assert following.bench.runtime.image is third
 
 
 def test_the_start_applies_the_image() -> None:

@@ -567,6 +567,17 @@ def test_old_consumers_are_refused_by_a_follower() -> None:
     assert consumer.received()[0].error_code == ErrorCode.NONE
 
 
+@pytest.mark.parametrize(
+    ("version", "code"), [(5, ErrorCode.NOT_LEADER_OR_FOLLOWER), (6, ErrorCode.KAFKA_STORAGE_ERROR)]
+)
+def test_old_consumers_do_not_know_the_error_of_a_failed_directory(version: int, code: ErrorCode) -> None:
+    broker = Broker()
+    broker.partitions[0].log.fail()
+    consumer = Follower(broker, -1, session=False)
+    consumer.fetch({0: 0}, epoch=-1, version=version)
+    assert consumer.received()[0].error_code == code
+
+
 def test_the_leader_names_the_follower_in_the_rack_of_the_consumer() -> None:
     broker = Broker(rack_aware=True)
     broker.append()

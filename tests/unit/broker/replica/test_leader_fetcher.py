@@ -75,6 +75,27 @@ def test_at_most_two_requests_are_in_flight(broker: FollowingBroker) -> None:
     assert [message.session_epoch for _, message, _ in broker.peers.waiting] == [2, 3]
 
 
+def test_a_refused_position_is_listed_again_although_another_request_is_in_flight(
+    broker: FollowingBroker,
+) -> None:
+    """The leader, which did not lead in this epoch yet, has not recorded it: the replica would never join the ISR."""
+    in_session(broker)
+    for index in (0, 1):
+        broker.lead(LEADER, index)
+        broker.settle()
+        broker.respond()
+        broker.settle()
+    assert broker.positions() == [(1, 1, 0, -1)]
+    broker.lead(LEADER, 2)
+    broker.settle()
+    broker.respond(data(0, error=ErrorCode.UNKNOWN_LEADER_EPOCH))
+    broker.settle()
+    broker.loop.advance(0.05)
+    broker.respond(data(0))
+    broker.settle()
+    assert (0, 1, 0, -1) in broker.positions()
+
+
 def test_the_session_epoch_begins_again_after_the_largest_one(broker: FollowingBroker) -> None:
     in_session(broker)
     fetcher(broker)._session_epoch = 2**31 - 1

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from ottla.base.errors import ErrorCode
+from ottla.coordinator.group.cleanup import EXPIRY_TIMER
 from ottla.wire.messages.heartbeat import HeartbeatRequest
 from ottla.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from tests.support.group_bench import SESSION_MS, GroupBench
@@ -179,3 +181,29 @@ def test_a_consumer_group_without_members_is_removed_with_its_offsets(bench: Gro
     for _ in range(2):
         assert bench.groups() == {}
         bench.restart()
+
+
+def test_offsets_of_a_deleted_topic_are_removed_although_the_log_refused_it_at_first(
+    bench: GroupBench,
+) -> None:
+    bench.commit_in_transaction(7, "g", 5)
+    bench.end_transaction(7, 0, committed=True)
+    bench.refuse = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    bench.delete_topic("t")
+    bench.refuse = None
+    bench.create_topic("t")
+    assert bench.fetch("g") == NOTHING
+
+
+def test_a_refused_slice_is_not_tried_again_at_once(bench: GroupBench) -> None:
+    for partition in range(700):
+        bench.commit("large", 5, partition=partition)
+    bench.advance(KEPT_MS - 1)
+    bench.refuse = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    bench.clock.now += CHECK_MS
+    expiry = bench.timers.pending.pop(EXPIRY_TIMER)
+    bench.apply(expiry.operation())
+    assert bench.timers.due_in(EXPIRY_TIMER) == CHECK_MS
+    bench.refuse = None
+    bench.advance(CHECK_MS)
+    assert bench.fetch_all("large") == {}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ottla.base.errors import ErrorCode
-from ottla.coordinator.txn.expiration import RECORDS_AT_ONCE
+from ottla.base.ids import TopicPartition
+from ottla.coordinator.txn.expiration import ABORT_TIMED_OUT, PARTITIONS_AT_ONCE, RECORDS_AT_ONCE
 from ottla.coordinator.txn.transaction import Producer
 from tests.support.txn_coordinator import T0, T1, TxnBench
 
@@ -97,6 +98,30 @@ def test_many_timed_out_transactions_are_aborted_in_slices() -> None:
         bench.opened(T0, name=name, timeout_ms=1)
     bench.bench.advance(LOOK_MS)
     assert {bench.state(name) for name in names} == {"PrepareAbort"}
+
+
+def test_transactions_with_many_partitions_are_aborted_in_slices() -> None:
+    bench = TxnBench(topics={"t": PARTITIONS_AT_ONCE})
+    everything = [TopicPartition("t", index) for index in range(PARTITIONS_AT_ONCE)]
+    for name in ("one", "two"):
+        bench.opened(*everything, name=name, timeout_ms=1)
+    bench.hold_commits()
+    bench.bench.advance(LOOK_MS)
+    assert [bench.state(name) for name in ("one", "two")] == ["PrepareAbort", "Ongoing"]
+    bench.release_commits()
+    bench.bench.advance(0)
+    assert bench.state("two") == "PrepareAbort"
+
+
+def test_refused_aborts_are_tried_again_after_the_interval() -> None:
+    bench = TxnBench()
+    for number in range(RECORDS_AT_ONCE + 5):
+        bench.opened(T0, name=f"id-{number}", timeout_ms=1)
+    bench.bench.refuse = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    bench.bench.clock.now += LOOK_MS
+    check = bench.bench.timers.pending.pop(ABORT_TIMED_OUT)
+    bench.bench.apply(check.operation())
+    assert bench.bench.timers.due_in(ABORT_TIMED_OUT) == LOOK_MS
 
 
 # Unused ids

@@ -42,6 +42,7 @@ class ClassicGroup(Group):
         "_topics",
         "assigned_generation",
         "generation",
+        "is_upgraded",
         "leader_id",
         "members",
         "new_member_added",
@@ -89,6 +90,8 @@ class ClassicGroup(Group):
         """The generation of the last assignment that was appended to the log."""
         self.new_member_added = False
         """A member joined during the initial rebalance delay."""
+        self.is_upgraded = False
+        """A decision has replaced the group by a consumer group; its records may have been refused."""
         self._joined = 0
         self._supporters: Counter[str] = Counter()
         self._topics: frozenset[str] | None = None

@@ -132,7 +132,9 @@ class ClassicGroups:
         known = self.find(key.group)
         if value is None:
             if known is not None:
-                self.rebalances.stop(known, ErrorCode.UNKNOWN_MEMBER_ID)
+                # The members of an upgraded group stay members; they must join again.
+                upgraded, unknown = ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.UNKNOWN_MEMBER_ID
+                self.rebalances.stop(known, upgraded if known.is_upgraded else unknown)
                 known.transition_to(ClassicState.DEAD)
                 del self._context.groups[key.group]
         elif known is None or not self._loaded:

@@ -184,7 +184,8 @@ class ConsumerHeartbeat:
         if bump or metadata_hash != group.metadata_hash:
             epoch += 1
             records.append(consumer_records.group_epoch(group.group_id, epoch, metadata_hash))
-        group.metadata_stale = False
+        # If the new epoch is not appended, the next heartbeat must compute the hash again.
+        group.metadata_stale = metadata_hash != group.metadata_hash
         if group.has_partition_metadata:
             records.append(consumer_records.partition_metadata_tombstone(group.group_id))
         return epoch

@@ -3,10 +3,14 @@
 A removed member is deleted from the log and the group gets a new epoch. The other members get its partitions with
 their next heartbeats. If only members of the classic protocol remain, the group may become a classic group (see
 `migration.conversion`). A static member may leave temporarily: it keeps its partitions until its session expires.
+
+The timers of a removed member are cancelled when its removal is committed. If the log refuses the removal, the member
+stays in the group, and a client that has left does not try again: then its session timer removes it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TypeVar
 
 from ottla.base.errors import ApiError, ErrorCode
@@ -68,13 +72,26 @@ class MemberRemoval:
         """Remove members from the group."""
         if not members:
             return Decision(response)
-        for member in members:
-            self.sessions.forget(group.group_id, member.member_id)
         if can_downgrade_without(self._context, group, members):
-            for staying in group.members:
-                self.sessions.forget(group.group_id, staying)
-            return Decision(response, downgraded(self._context, group, members))
-        return Decision(response, self._delete(group, members))
+            records = downgraded(self._context, group, members)
+            return Decision(response, records, self.forget_removed(group, list(group.members)))
+        removed = [member.member_id for member in members]
+        return Decision(response, self._delete(group, members), self.forget_removed(group, removed))
+
+    def forget_removed(self, group: ConsumerGroup, member_ids: list[str]) -> Callable[[ErrorCode], None]:
+        """The `on_complete` callback of a decision that removes members: cancels their timers.
+
+        Members keep them if the log has refused the decision, or if they have joined again since then.
+        """
+
+        def on_complete(_: ErrorCode) -> None:
+            now = self._context.groups.get(group.group_id)
+            staying = now.members if isinstance(now, ConsumerGroup) else {}
+            for member_id in member_ids:
+                if member_id not in staying:
+                    self.sessions.forget(group.group_id, member_id)
+
+        return on_complete
 
     def _delete(self, group: ConsumerGroup, members: list[ConsumerMember]) -> list[LogRecord]:
         group_id, subscriptions = group.group_id, group.subscriptions

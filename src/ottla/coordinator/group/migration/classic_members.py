@@ -121,11 +121,11 @@ class ClassicMembers:
                     group, after, target, owned, records, subscription_changed=changed
                 )
             records += downgraded(self._context, group, [], joining=after, rebalance=is_stale)
-            self._forget_all(group)
-        else:
-            target = next_target(self._context, group, epoch, before, after, records)
-            after = self._heartbeat.step(group, after, target, owned, records, subscription_changed=changed)
-            self._wait_for_sync(group, after)
+            forget = self._removal.forget_removed(group, list(group.members))
+            return Decision(_joined(after), records, forget)
+        target = next_target(self._context, group, epoch, before, after, records)
+        after = self._heartbeat.step(group, after, target, owned, records, subscription_changed=changed)
+        self._wait_for_sync(group, after)
         return Decision(_joined(after), records)
 
     @staticmethod
@@ -144,10 +144,6 @@ class ClassicMembers:
         sessions.has_joined(group_id, member.member_id)
         sessions.expect_heartbeat(group_id, member.member_id, member.session_timeout_ms)
         sessions.expect_sync(group_id, member.member_id, member.rebalance_timeout_ms)
-
-    def _forget_all(self, group: ConsumerGroup) -> None:
-        for member_id in group.members:
-            self._removal.sessions.forget(group.group_id, member_id)
 
     # SyncGroup and Heartbeat
 

@@ -47,7 +47,10 @@ def upgraded(
     sessions: Sessions,
     records: list[LogRecord],
 ) -> ConsumerGroup:
-    """Convert a classic group with members. The result is not in the table until its records are replayed."""
+    """Convert a classic group with members. The result is not in the table until its records are replayed.
+
+    Until then the classic group continues: the request may still be refused.
+    """
     _check_upgrade(context, group)
     try:
         members = [_consumer_member(context, group, member) for member in group.members.values()]
@@ -72,7 +75,7 @@ def upgraded(
     ]
     for record in created:
         replay_into(made, record.key, record.value)
-    Rebalances(context).stop(group, ErrorCode.REBALANCE_IN_PROGRESS)
+    group.is_upgraded = True
     for member in members:
         sessions.expect_heartbeat(group.group_id, member.member_id, member.session_timeout_ms)
     records.extend(group.tombstones())

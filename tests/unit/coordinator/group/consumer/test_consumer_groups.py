@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.base.errors import InvariantViolation
+from ottla.base.errors import ErrorCode, InvariantViolation
 from ottla.coordinator.group import records as rec
 from tests.support.consumer_bench import ConsumerBench, HeartbeatResult
+from tests.support.group_bench import CLIENT
 
 
 def test_tombstones_of_unknown_groups_have_no_effect(bench: ConsumerBench) -> None:
@@ -45,6 +46,16 @@ def test_a_partition_metadata_record_is_noticed(bench: ConsumerBench) -> None:
     assert bench.group.has_partition_metadata
     bench.machine.consumer.replay(key, None)
     assert not bench.group.has_partition_metadata
+
+
+def test_an_empty_consumer_group_stays_if_the_log_refuses_its_replacement(bench: ConsumerBench) -> None:
+    bench.join("a", "t")
+    bench.beat("a", -1)
+    group = bench.group
+    bench.refuse = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    request = bench.classic_request("", "t")
+    assert not bench.write(lambda machine: machine.join(request, CLIENT, 9)).done
+    assert bench.group is group
 
 
 def test_a_classic_member_replaces_an_empty_consumer_group(

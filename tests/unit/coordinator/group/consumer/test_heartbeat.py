@@ -7,6 +7,7 @@ import pytest
 from ottla.base.errors import ErrorCode
 from ottla.coordinator.group import records as rec
 from tests.support.consumer_bench import TIMEOUT_MS, ConsumerBench, HeartbeatResult
+from tests.support.group_bench import CLIENT
 from tests.support.metadata import topic_id_of
 
 T = topic_id_of("t")
@@ -274,14 +275,28 @@ def test_new_partitions_raise_the_epoch_at_the_next_heartbeat(bench: ConsumerBen
     assert bench.beat("a", 2) == HeartbeatResult(3, {"t": (0, 1, 2, 3, 4, 5)})
 
 
-def test_the_metadata_hash_is_computed_once_per_change(bench: ConsumerBench) -> None:
+def test_the_metadata_hash_is_computed_until_it_is_that_of_the_epoch(bench: ConsumerBench) -> None:
     bench.join("a", "t")
     bench.beat("a", 2)
     assert not bench.group.metadata_stale
     bench.add_partitions("t", 5)
     assert bench.group.metadata_stale
     bench.beat("a", 2)
+    bench.beat("a", 3)
     assert not bench.group.metadata_stale
+
+
+def test_new_partitions_are_assigned_although_the_log_refused_the_epoch_at_first(
+    bench: ConsumerBench,
+) -> None:
+    bench.join("a", "t")
+    bench.settle("a")
+    bench.add_partitions("t", 6)
+    bench.refuse = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    refused = bench.request("a", 2)
+    assert not bench.write(lambda machine: machine.consumer_heartbeat(refused, CLIENT, 1)).done
+    bench.refuse = None
+    assert bench.beat("a", 2) == HeartbeatResult(3, {"t": (0, 1, 2, 3, 4, 5)})
 
 
 def test_a_deleted_topic_is_unassigned(bench: ConsumerBench) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ottla.base.errors import ErrorCode
 from ottla.coordinator.group.consumer.sessions import revocation_timer, session_timer
 from tests.support.consumer_bench import TIMEOUT_MS, ConsumerBench, HeartbeatResult
+from tests.support.group_bench import CLIENT
 from tests.support.metadata import topic_id_of
 
 SESSION_MS = 45_000
@@ -34,6 +35,33 @@ def test_a_member_that_leaves_is_deleted_and_the_epoch_raised(bench: ConsumerBen
     assert (bench.group.epoch, bench.group.is_empty()) == (3, True)
     assert bench.group.metadata_hash == 0
     assert not bench.timers.is_scheduled(session_timer("g", "a"))
+
+
+def test_a_member_whose_leaving_the_log_refused_is_removed_after_its_session(bench: ConsumerBench) -> None:
+    """A client that closes does not try again."""
+    bench.join("a", "t")
+    bench.join("b", "t")
+    bench.settle("a", "b")
+    bench.refuse = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    leaving = bench.request("a", -1)
+    assert not bench.write(lambda machine: machine.consumer_heartbeat(leaving, CLIENT, 1)).done
+    bench.refuse = None
+    bench.advance(SESSION_MS // 2)
+    bench.beat("b", 3)
+    bench.advance(SESSION_MS // 2)
+    assert list(bench.group.members) == ["b"]
+    assert bench.beat("b", 3) == HeartbeatResult(4, {"t": (0, 1, 2, 3)})
+
+
+def test_a_member_that_joined_again_with_its_id_keeps_its_session(bench: ConsumerBench) -> None:
+    bench.join("a", "t")
+    decision = bench.machine.consumer_heartbeat(bench.request("a", -1), CLIENT, 1)
+    committed, decision.on_complete = decision.on_complete, None
+    bench.apply(decision)
+    bench.join("a", "t")
+    assert committed is not None
+    committed(ErrorCode.NONE)
+    assert bench.timers.is_scheduled(session_timer("g", "a"))
 
 
 def test_its_partitions_are_assigned_to_the_others(bench: ConsumerBench) -> None:

@@ -126,6 +126,29 @@ def test_groups_that_are_too_large_cannot_be_converted() -> None:
     assert "exceeds the consumer group maximum size" in str(bench.refused("n", 0, **JOIN).text)
 
 
+def test_a_group_that_is_not_converted_because_it_is_full_keeps_its_timers() -> None:
+    bench = ConsumerBench({"group.consumer.max.size": "1"}, t=4)
+    member = bench.classic_group({"t": (0, 1, 2, 3)}, "t")
+    assert bench.refused("n", 0, **JOIN).code is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert bench.timers.is_scheduled(classic_session("g", member))
+
+
+def test_a_join_phase_ends_although_the_log_refused_the_conversion(bench: ConsumerBench) -> None:
+    """One of two members does not join again: only the timer of the join phase ends the wait of the other."""
+    bench.classic_group({"t": (0, 1, 2, 3)}, "t")
+    other = bench.classic_join("", "t").member_id
+    joining = bench.classic_request(other, "t")
+    waiting = bench.write(lambda machine: machine.join(joining, CLIENT, 9))
+    bench.refuse = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    upgrade = bench.request("n", 0, **JOIN)
+    assert not bench.write(lambda machine: machine.consumer_heartbeat(upgrade, CLIENT, 1)).done
+    bench.refuse = None
+    assert not waiting.done
+    bench.advance(60_000)
+    assert waiting.result().error_code == ErrorCode.NONE
+    assert list(classic(bench).members) == [other]
+
+
 def test_assignments_with_user_data_cannot_be_converted(bench: ConsumerBench) -> None:
     member = bench.classic_join("", "t").member_id
     generation = bench.classic_join(member, "t").generation_id

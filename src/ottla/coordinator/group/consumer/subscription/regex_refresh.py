@@ -124,5 +124,4 @@ class RegexRefresh:
         metadata_hash = self._hashes.of(subscriptions.topics_after(resolved=found), self._context.image)
         if differs or metadata_hash != group.metadata_hash:
             records.append(consumer_records.group_epoch(group_id, group.epoch + 1, metadata_hash))
-            group.metadata_stale = False
         return Decision(None, records)
