@@ -161,7 +161,13 @@ def test_every_version_of_fetch_gets_a_response_on_the_controller_listener(
     controller = next(each for each in cluster.endpoints if each.type is ListenerType.CONTROLLER)
     request = FetchRequest(topics=[topic], max_wait_ms=0)
     response = cluster.exchange(request, version, FetchResponse, controller)
-    assert response.responses[0].partitions[0].error_code != ErrorCode.NONE
+    if (
+        version < 13
+    ):  # without topic ids no topic is the metadata log; before version 7 there is no field for the error
+        assert response.responses == []
+        assert response.error_code == (ErrorCode.INVALID_REQUEST if version >= 7 else ErrorCode.NONE)
+    else:
+        assert response.responses[0].partitions[0].error_code != ErrorCode.NONE
     assert cluster.failures == []
 
 
