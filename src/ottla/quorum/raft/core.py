@@ -531,7 +531,7 @@ class Core(Replica):
             return response
         response = snapshot_part(self._log, request, response)
         if not response.error and request.replica in self.voters:
-            self.leadership.progress.contacted(self.voters[request.replica], now_ms)
+            self.leadership.progress.contacted(self.voters[request.replica].key, now_ms)
         return response
 
     def _on_fetch_response(self, now_ms: float, response: FetchResponse) -> None:

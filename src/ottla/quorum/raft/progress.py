@@ -53,9 +53,9 @@ class LeaderProgress:
             replica = self._replicas[key] = ReplicaProgress(key)
         replica.fetched(now_ms, offset, leader_end)
 
-    def contacted(self, voter: Voter, now_ms: float) -> None:
+    def contacted(self, key: ReplicaKey, now_ms: float) -> None:
         """A voter fetches a snapshot: it follows this leader, and has nothing of the log yet."""
-        self._contacts[voter.key] = now_ms
+        self._contacts[key] = now_ms
 
     def forget_inactive(self, voters: VoterSet, now_ms: float) -> None:
         """Forget the observers that have not fetched for too long."""

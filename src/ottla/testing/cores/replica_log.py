@@ -58,6 +58,7 @@ class ReplicaLog:
     offline = False
     log_start_offset = 0
     followed = False
+    truncating = False
 
     def __init__(self, image: Image, config: LogConfig, *, copies_early: bool, synced: bool) -> None:
         self.config = config

@@ -52,7 +52,7 @@ def test_a_partition_without_a_leader_and_a_deleted_one_are_reported() -> None:
 
 
 def test_the_tables_show_states_leaders_and_replicas() -> None:
-    console = Console(file=io.StringIO(), width=140, record=True)
+    console = Console(file=io.StringIO(), width=140, height=40, record=True)
     console.print(draw(AFTER_KILL, 1, "broker 1: killed"))
     text = console.export_text()
     assert "> 1" in text
@@ -66,7 +66,7 @@ def test_partitions_with_missing_replicas_are_shown_first() -> None:
     whole = PartitionState(0, (0, 1), (0, 1))
     many = {TopicPartition("a", number): whole for number in range(30)}
     many[TopicPartition("z", 0)] = PartitionState(0, (0, 1), (0,))
-    console = Console(file=io.StringIO(), width=140, record=True)
+    console = Console(file=io.StringIO(), width=140, height=40, record=True)
     console.print(draw(Snapshot((), many, None), None, ""))
     text = console.export_text()
     assert "z-0" in text
@@ -74,7 +74,7 @@ def test_partitions_with_missing_replicas_are_shown_first() -> None:
 
 
 def test_states_and_headers_are_readable_on_a_narrow_terminal() -> None:
-    console = Console(file=io.StringIO(), width=60, record=True)
+    console = Console(file=io.StringIO(), width=60, height=40, record=True)
     console.print(draw(AFTER_KILL, 1, ""))
     text = console.export_text().split("Partitions")[0]
     for word in ("running", "killed", "controller", "follows", "leads", "offsets/s"):
@@ -85,7 +85,7 @@ def test_states_and_headers_are_readable_on_a_narrow_terminal() -> None:
 @pytest.mark.parametrize("width", range(90, 125, 5))
 def test_the_table_of_brokers_fits_and_its_addresses_are_complete(width: int) -> None:
     brokers = tuple(replace(each, address=f"127.0.0.1:{24_592 + each.node_id}") for each in HEALTHY.brokers)
-    console = Console(file=io.StringIO(), width=width, record=True)
+    console = Console(file=io.StringIO(), width=width, height=40, record=True)
     console.print(draw(Snapshot(brokers, {}, 0), 1, ""))
     lines = console.export_text().splitlines()
     assert "offsets/s" in " ".join(lines)
@@ -102,7 +102,7 @@ def test_the_table_of_brokers_fits_and_its_addresses_are_complete(width: int) ->
 def test_whether_a_terminal_is_narrow_does_not_depend_on_the_controller(width: int) -> None:
     narrow = set()
     for controller in (0, None):
-        console = Console(file=io.StringIO(), width=width, record=True)
+        console = Console(file=io.StringIO(), width=width, height=40, record=True)
         console.print(draw(Snapshot(HEALTHY.brokers, {}, controller), 1, ""))
         narrow.add(HEALTHY.brokers[0].address not in console.export_text())
     assert len(narrow) == 1
@@ -126,7 +126,7 @@ def test_partitions_of_users_are_shown_before_those_of_internal_topics_in_order(
     whole = PartitionState(0, (0, 1), (0, 1))
     many = {TopicPartition("__consumer_offsets", number): whole for number in range(50)}
     many |= {TopicPartition("scores", number): whole for number in (10, 2)}
-    console = Console(file=io.StringIO(), width=140, record=True)
+    console = Console(file=io.StringIO(), width=140, height=40, record=True)
     console.print(draw(Snapshot((), many, None), None, ""))
     shown = re.findall(r"(\S+-\d+) ", console.export_text())
     assert shown[:3] == ["scores-2", "scores-10", "__consumer_offsets-0"]

@@ -114,7 +114,7 @@ def test_commands_of_other_processes(commands: Commands, brokers: dict[int, Brok
 
 
 def test_the_tables_are_drawn_when_something_has_changed() -> None:
-    console = Console(file=io.StringIO(), force_terminal=True)
+    console = Console(file=io.StringIO(), force_terminal=True, _environ={"TERM": "xterm"})
     shown = SimpleNamespace(selected=0, note="")
     with _view(console, SimpleNamespace(snapshot=Snapshot()), shown) as refresh:  # type: ignore[arg-type]
         refresh()
