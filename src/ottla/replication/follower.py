@@ -131,12 +131,16 @@ class FollowerState:
         )
 
     def is_current(self, position: FetchPosition, log: FollowedLog) -> bool:
-        """Whether a response to the fetch of `position` may change the log."""
+        """Whether a response to the fetch of `position` may change the log.
+
+        The end of the log and the epoch of its last batch must be the same: the log may have been truncated since.
+        """
         return (
             self.phase is Phase.FETCHING
             and position.leader_epoch == self.leader_epoch
             and position.leader_id == self.leader_id
             and position.offset == log.committable_offset == log.log_end_offset
+            and position.last_epoch == log.latest_epoch
         )
 
     def fetched(self, position: FetchPosition, response: Fetched, log: FollowedLog) -> Step:

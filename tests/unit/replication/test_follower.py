@@ -114,6 +114,17 @@ def test_a_response_to_another_fetch_has_no_effect(stale: FetchPosition) -> None
         assert state.high_watermark(log) == 0
 
 
+def test_a_response_for_records_that_were_replaced_has_no_effect() -> None:
+    """Seed 5108 of the simulation: a late response to a fetch that a truncation and an append followed."""
+    state, log = FollowerState(LEADER, EPOCH), ModelLog([(1, 1), (2, 2)], synced=2)
+    late = state.position(log)
+    assert late is not None
+    log.truncate(1)
+    log.records.append((EPOCH, 3))
+    log.synced = 2
+    assert state.fetched(late, Fetched(0, 9, 0, diverging=(1, 1)), log).action is Action.NONE
+
+
 def test_a_response_during_a_write_or_a_truncation_has_no_effect() -> None:
     state, log = FollowerState(LEADER, EPOCH), log_of(3, 3, 5)
     position = state.position(log)

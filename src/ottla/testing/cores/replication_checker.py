@@ -111,11 +111,11 @@ class ReplicationChecker:
             members |= set(current.isr)
         for member in members:
             other = self._brokers[member]
+            if not self._synced and not (other.running and other.partition.leader_epoch >= 0):
+                continue  # it does not run, or has restarted and has no role yet: it may have lost what it had
             durable = list(other.image.batches)
             if other.running:
                 durable = other.log.batches[: other.log.committable_offset]
-            elif not self._synced:
-                continue  # it may have lost what it had
             if durable[len(self.committed) : watermark] != new:
                 raise Violation(f"{new[0]} was committed by {broker.node_id} and is not durable on {member}")
         self.committed += new
